@@ -6,12 +6,34 @@ with ``pip install -e '.[bench]'``; a benchmark whose library is missing is skip
 """
 
 NAMES = (
-    *("accuracy", "build", "product", "scaling", "highdim", "startup", "scale", "heat", "heat_growth", "convergence"),
+    *(
+        "accuracy",
+        "build",
+        "product",
+        "scaling",
+        "highdim",
+        "startup",
+        "scale",
+        "heat",
+        "heat_growth",
+        "convergence",
+    ),
     *("networks", "transfer", "endurance", "meshes"),
 )
 
 ON_REQUEST = (
-    *("advection", "calculus", "earth", "large", "tool", "coverage", "regrid", "regrid_series", "runtime", "growth"),
+    *(
+        "advection",
+        "calculus",
+        "earth",
+        "large",
+        "tool",
+        "coverage",
+        "regrid",
+        "regrid_series",
+        "runtime",
+        "growth",
+    ),
     *("speed", "sheaves", "sheaf_speed", "busy", "limit", "lowpass"),
 )
 """Those that take too long to be run with all others."""

@@ -17,13 +17,23 @@ def run() -> list[Row]:
     single = points.astype(np.float32)
     best = best_in_turns(
         {
-            "tangentbundle": lambda: tb.TangentBundle.from_points(single, neighbors=NEIGHBORS).laplacian(),
-            "potpourri3d": lambda: potpourri3d.PointCloudHeatSolver(points).transport_tangent_vector(0, [1.0, 0.0]),
+            "tangentbundle": lambda: tb.TangentBundle.from_points(
+                single, neighbors=NEIGHBORS
+            ).laplacian(),
+            "potpourri3d": lambda: potpourri3d.PointCloudHeatSolver(
+                points
+            ).transport_tangent_vector(0, [1.0, 0.0]),
         },
         repeats=7,
     )
     ratio = best["potpourri3d"] / best["tangentbundle"]
     return [
-        {"library": "tangentbundle", "n": POINTS, "seconds": best["tangentbundle"], "faster": ratio, "asked": ASKED},
+        {
+            "library": "tangentbundle",
+            "n": POINTS,
+            "seconds": best["tangentbundle"],
+            "faster": ratio,
+            "asked": ASKED,
+        },
         {"library": "potpourri3d", "n": POINTS, "seconds": best["potpourri3d"]},
     ]

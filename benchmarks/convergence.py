@@ -22,15 +22,24 @@ def run() -> list[Row]:
                 seeds = 8 if n <= 2000 else 3
                 errors = [error(sphere, filter, degree, n, seed) for seed in range(seeds)]
                 means.append(np.mean(errors))
-                row = {"filter": name, "degree": degree, "eigenvalue": sphere.gradient_eigenvalue(degree), "n": n}
-                rows.append(row | {"error": float(means[-1]), "std": float(np.std(errors)), "seeds": seeds})
+                row = {
+                    "filter": name,
+                    "degree": degree,
+                    "eigenvalue": sphere.gradient_eigenvalue(degree),
+                    "n": n,
+                }
+                rows.append(
+                    row | {"error": float(means[-1]), "std": float(np.std(errors)), "seeds": seeds}
+                )
             slope = float(np.polyfit(np.log(SIZES), np.log(means), 1)[0])
             for row in rows[-len(SIZES) :]:
                 row["slope"] = slope
     return rows
 
 
-def error(sphere: tb.manifolds.Sphere, filter: tb.filters.Filter, degree: int, n: int, seed: int) -> float:
+def error(
+    sphere: tb.manifolds.Sphere, filter: tb.filters.Filter, degree: int, n: int, seed: int
+) -> float:
     """Relative difference between the filtered sampled field and the sampled exact answer, in coordinates."""
     points = sphere.sample(n, seed=seed)
     bundle = tb.TangentBundle.from_points(points, dim=2)

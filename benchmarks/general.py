@@ -76,7 +76,11 @@ def sheet(n: int, rng: np.random.Generator) -> Cloud:
     roll = tb.manifolds.SwissRoll((0.5, 1.0), 3.0)
     points = roll.sample(n, seed=rng)
     frames, wave = roll.frames(points), 2.0 * points[:, 2]
-    return points, frames[:, :, 0] * np.cos(wave)[:, None] + frames[:, :, 1] * np.sin(wave)[:, None], frames
+    return (
+        points,
+        frames[:, :, 0] * np.cos(wave)[:, None] + frames[:, :, 1] * np.sin(wave)[:, None],
+        frames,
+    )
 
 
 CASES: dict[str, tuple[Callable[[int, np.random.Generator], Cloud], int]] = {
@@ -121,7 +125,12 @@ class General(Experiment):
         x, y = points[seen], (field + noise)[seen]
         denoiser = tb.FieldDenoiser(dim=dim, random_state=0).fit(x, y)
         filled = tb.FieldInterpolator(dim=dim, random_state=0).fit(x, y)
-        plain = {"zero": Zero(), "mean": Mean(), "inverse distance": InverseDistance(), "thin plate": ThinPlate()}
+        plain = {
+            "zero": Zero(),
+            "mean": Mean(),
+            "inverse distance": InverseDistance(),
+            "thin plate": ThinPlate(),
+        }
         plain |= {"ambient process": AmbientProcess(), "process per component": ComponentProcess()}
         denoised = {
             "FieldDenoiser": denoiser.predict(x),
@@ -159,19 +168,28 @@ class General(Experiment):
         )
 
 
-def covered(model: tb.FieldDenoiser, points: np.ndarray, field: np.ndarray, exact: np.ndarray) -> dict[str, float]:
+def covered(
+    model: tb.FieldDenoiser, points: np.ndarray, field: np.ndarray, exact: np.ndarray
+) -> dict[str, float]:
     """Shares of components, and of parts along exact frames, that lie inside 50 and 90 % intervals."""
     mean, cov = model.predict(points, return_cov=True)
     along = np.einsum("nij,nik,nkj->nj", exact, cov, exact)
-    found = {"in": (mean - field, np.einsum("nii->ni", cov)), "exact": (in_frames(exact, mean - field), along)}
+    found = {
+        "in": (mean - field, np.einsum("nii->ni", cov)),
+        "exact": (in_frames(exact, mean - field), along),
+    }
     return {
         f"{name}{level}": share
         for name, (off, variance) in found.items()
-        for level, share in zip((50, 90), held(off, np.sqrt(np.maximum(variance, 0.0))), strict=True)
+        for level, share in zip(
+            (50, 90), held(off, np.sqrt(np.maximum(variance, 0.0))), strict=True
+        )
     }
 
 
-def measured(model: tb.FieldInterpolator, points: np.ndarray, vectors: np.ndarray) -> dict[str, float]:
+def measured(
+    model: tb.FieldInterpolator, points: np.ndarray, vectors: np.ndarray
+) -> dict[str, float]:
     """Shares of components of noisy vectors inside the intervals for them."""
     found = {}
     for level in (50, 90):

@@ -30,17 +30,32 @@ def run() -> list[Row]:
     for t in (0.01, 0.1):
         reference = tb.Heat(t)(exact, signal, tb.Chebyshev(1e-12))
         for dtype, tol in ((torch.float64, 1e-8), (torch.float32, 1e-6)):
-            laplacian, other, x = exact.to(dtype=dtype), second.to(dtype=dtype), torch.from_numpy(signal).to(dtype)
+            laplacian, other, x = (
+                exact.to(dtype=dtype),
+                second.to(dtype=dtype),
+                torch.from_numpy(signal).to(dtype),
+            )
             method, heat = tb.Chebyshev(tol), tb.Heat(t)
             start = time.perf_counter()
             y = heat(laplacian, x, method)
             first = time.perf_counter() - start
-            turns = {"order 1": lambda: heat(laplacian, x, method), "order 2": lambda: heat(other, x, method)}  # noqa: B023
+            turns = {
+                "order 1": lambda: heat(laplacian, x, method),
+                "order 2": lambda: heat(other, x, method),
+            }  # noqa: B023
             found = best_in_turns(turns, 5)
             ours = found["order 1"]
             error = np.linalg.norm(y.double().numpy() - reference) / np.linalg.norm(reference)
-            row = {"t": t, "dtype": str(dtype).removeprefix("torch."), "seconds": ours, "first_call_s": first}
-            row |= {"terms": method.coefficients([heat], laplacian).shape[1], "relative_error": float(error)}
+            row = {
+                "t": t,
+                "dtype": str(dtype).removeprefix("torch."),
+                "seconds": ours,
+                "first_call_s": first,
+            }
+            row |= {
+                "terms": method.coefficients([heat], laplacian).shape[1],
+                "relative_error": float(error),
+            }
             row |= {"order_2_terms": method.coefficients([heat], other).shape[1]}
             row |= {"order_2_ratio": found["order 2"] / ours}
             rows.append(row)
@@ -48,7 +63,9 @@ def run() -> list[Row]:
         start = time.perf_counter()
         theirs = expm_multiply(matrix, signal.reshape(-1, CHANNELS))
         seconds = time.perf_counter() - start
-        error = float(np.linalg.norm(theirs.reshape(signal.shape) - reference) / np.linalg.norm(reference))
+        error = float(
+            np.linalg.norm(theirs.reshape(signal.shape) - reference) / np.linalg.norm(reference)
+        )
         for row in rows[-2:]:
             row |= {"expm_multiply_s": seconds, "faster": seconds / row["seconds"], "asked": ASKED}
             row["expm_multiply_error"] = error

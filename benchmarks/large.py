@@ -42,7 +42,10 @@ class Peak(threading.Thread):
     def run(self) -> None:
         while self.running:
             memory = self.process.memory_info()
-            self.total, self.own = max(self.total, memory.rss), max(self.own, memory.rss - memory.shared)
+            self.total, self.own = (
+                max(self.total, memory.rss),
+                max(self.own, memory.rss - memory.shared),
+            )
             time.sleep(0.1)
 
 

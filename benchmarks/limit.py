@@ -64,7 +64,9 @@ class Meridian(ABC):
         along = self.directions(place, phi)
         around = np.stack([-np.sin(phi), np.cos(phi), np.zeros_like(phi)], axis=1)
         components = self.evaluate(values, place)
-        return along[:, :, None] * components[:, None, 0] + around[:, :, None] * components[:, None, 1]
+        return (
+            along[:, :, None] * components[:, None, 0] + around[:, :, None] * components[:, None, 1]
+        )
 
     def filtered(self, filter: tb.filters.Filter, values: np.ndarray) -> np.ndarray:
         """A filter of symmetric fields ``(nodes, 2, c)``."""
@@ -137,7 +139,9 @@ class TorusMeridian(Meridian):
         return np.tensordot(waves, coefficients, 1).real
 
     def directions(self, place: np.ndarray, phi: np.ndarray) -> np.ndarray:
-        return np.stack([-np.sin(place) * np.cos(phi), -np.sin(place) * np.sin(phi), np.cos(place)], axis=1)
+        return np.stack(
+            [-np.sin(place) * np.cos(phi), -np.sin(place) * np.sin(phi), np.cos(place)], axis=1
+        )
 
     def signal(self) -> np.ndarray:
         """A smooth field ``(nodes, 2, 1)`` of several frequencies."""
@@ -149,7 +153,9 @@ class TorusMeridian(Meridian):
 def network(filters: list[tb.filters.Filter], seed: int) -> tb.nn.TNN:
     """Two layers with random weights, scaled so that no filter amplifies (assumption A1)."""
     activation = tb.nn.NormTanh()
-    net = tb.nn.TNN([1, HIDDEN, 1], filters=filters, activation=activation, output=activation, seed=seed).double()
+    net = tb.nn.TNN(
+        [1, HIDDEN, 1], filters=filters, activation=activation, output=activation, seed=seed
+    ).double()
     with torch.no_grad():
         for layer in net.layers:
             weight = layer.conv.weight  # (filters, in, out)
@@ -163,12 +169,16 @@ def shortened(values: np.ndarray) -> np.ndarray:
     return values * np.tanh(length) / length
 
 
-def limit(net: tb.nn.TNN, filters: list[tb.filters.Filter], meridian: Meridian, points: np.ndarray) -> np.ndarray:
+def limit(
+    net: tb.nn.TNN, filters: list[tb.filters.Filter], meridian: Meridian, points: np.ndarray
+) -> np.ndarray:
     """The output of the network on the surface itself, as ambient vectors ``(n, 3, 1)`` at points."""
     weights = [layer.conv.weight.detach().numpy() for layer in net.layers]
     values = meridian.signal()
     for depth, weight in enumerate(weights):
-        mixed = sum(meridian.filtered(f, values @ matrix) for f, matrix in zip(filters, weight, strict=True))
+        mixed = sum(
+            meridian.filtered(f, values @ matrix) for f, matrix in zip(filters, weight, strict=True)
+        )
         if depth < len(weights) - 1:
             values = shortened(mixed)
     return shortened(meridian.field(mixed, points))
@@ -201,8 +211,16 @@ def run() -> list[Row]:
         for bank, filters in banks(meridian.unit).items():
             group = []
             for n in SIZES:
-                errors = [difference(meridian, filters, n, seed) for seed in range(SEEDS.get(n, FEWEST_SEEDS))]
-                row = {"surface": name, "filters": bank, "n": n, "difference": float(np.mean(errors))}
+                errors = [
+                    difference(meridian, filters, n, seed)
+                    for seed in range(SEEDS.get(n, FEWEST_SEEDS))
+                ]
+                row = {
+                    "surface": name,
+                    "filters": bank,
+                    "n": n,
+                    "difference": float(np.mean(errors)),
+                }
                 group.append(row | {"std": float(np.std(errors)), "seeds": len(errors)})
             means = [row["difference"] for row in group]
             slope = float(np.polyfit(np.log(SIZES), np.log(means), 1)[0])

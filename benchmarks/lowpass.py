@@ -74,7 +74,15 @@ def reproduce(sampling: int) -> list[Row]:
         errors = _errors(oracle, data.sample.vectors, frames)
         noisy = _errors(data.noisy, data.sample.vectors, frames)
         for (tau, _), error, input_error in zip(data.cases, errors, noisy, strict=True):
-            rows.append({"task": "reproduce", "tau": tau, "filters": name, "mse": error, "input": input_error})
+            rows.append(
+                {
+                    "task": "reproduce",
+                    "tau": tau,
+                    "filters": name,
+                    "mse": error,
+                    "input": input_error,
+                }
+            )
     return rows
 
 
@@ -94,10 +102,27 @@ def denoise(sampling: int) -> list[Row]:
         for name, filters in banks(0.001).items():
             net = tb.nn.TNN([1, 8, 4, 1], filters=filters, seed=sampling).double()
             batch = (train, lap, target.expand_as(train))
-            tb.fit(net, [batch], epochs=TARGET_EPOCHS, lr=0.03, schedule=_decay(TARGET_EPOCHS), progress=False)
+            tb.fit(
+                net,
+                [batch],
+                epochs=TARGET_EPOCHS,
+                lr=0.03,
+                schedule=_decay(TARGET_EPOCHS),
+                progress=False,
+            )
             with torch.no_grad():
-                error, given = ((y - target).square().sum((-2, -1)).mean() for y in (net(test, lap), test))
-            rows.append({"task": "denoise", "tau": tau, "filters": name, "mse": float(error), "input": float(given)})
+                error, given = (
+                    (y - target).square().sum((-2, -1)).mean() for y in (net(test, lap), test)
+                )
+            rows.append(
+                {
+                    "task": "denoise",
+                    "tau": tau,
+                    "filters": name,
+                    "mse": float(error),
+                    "input": float(given),
+                }
+            )
     return rows
 
 

@@ -36,11 +36,15 @@ def torus(around: int, along: int, unevenness: float = 0.0, seed: int = 0) -> Tr
     t = t[None, :] + jitter[1] * 2 * np.pi / along
     s, t = s + unevenness * np.sin(s), t + unevenness * np.sin(t)
     radius = 2 + 0.7 * np.cos(t)
-    vertices = np.stack([radius * np.cos(s), radius * np.sin(s), 0.7 * np.sin(t)], axis=-1).reshape(-1, 3)
+    vertices = np.stack([radius * np.cos(s), radius * np.sin(s), 0.7 * np.sin(t)], axis=-1).reshape(
+        -1, 3
+    )
     i, j = (k.ravel() for k in np.mgrid[:around, :along])
     corner = lambda a, b: (i + a) % around * along + (j + b) % along  # noqa: E731
     first = np.stack([corner(0, 0), corner(1, 0), corner(1, 1)], axis=1)
-    return vertices, np.concatenate([first, np.stack([corner(0, 0), corner(1, 1), corner(0, 1)], axis=1)])
+    return vertices, np.concatenate(
+        [first, np.stack([corner(0, 0), corner(1, 1), corner(0, 1)], axis=1)]
+    )
 
 
 def level_set(function: Callable, low: tuple, high: tuple, step: float) -> Triangles:
@@ -49,9 +53,16 @@ def level_set(function: Callable, low: tuple, high: tuple, step: float) -> Trian
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     value, shape = function(*np.moveaxis(grid, -1, 0)).ravel(), grid.shape[:3]
     number = np.arange(value.size).reshape(shape)
-    path = itertools.permutations(range(3))  # the six tetrahedra of a cube, each along three of its edges
-    steps = [np.concatenate([[[0, 0, 0]], np.cumsum(np.eye(3, dtype=int)[list(p)], axis=0)]) for p in path]
-    cells = lambda s: number[tuple(slice(a, n - 1 + a) for a, n in zip(s, shape, strict=True))].ravel()  # noqa: E731
+    path = itertools.permutations(
+        range(3)
+    )  # the six tetrahedra of a cube, each along three of its edges
+    steps = [
+        np.concatenate([[[0, 0, 0]], np.cumsum(np.eye(3, dtype=int)[list(p)], axis=0)])
+        for p in path
+    ]
+    cells = lambda s: number[
+        tuple(slice(a, n - 1 + a) for a, n in zip(s, shape, strict=True))
+    ].ravel()  # noqa: E731
     tets = np.concatenate([np.stack([cells(s) for s in tet], axis=1) for tet in steps])
     inside = value[tets] < 0
     crossed = []
@@ -65,7 +76,9 @@ def level_set(function: Callable, low: tuple, high: tuple, step: float) -> Trian
         else:
             quad = np.stack([a[:, [0, 2]], a[:, [0, 3]], a[:, [1, 3]], a[:, [1, 2]]], axis=1)
             crossed += [quad[:, [0, 1, 2]], quad[:, [0, 2, 3]]]
-    ends = np.concatenate(crossed).reshape(-1, 2)  # an edge of the grid for each corner, inside first
+    ends = np.concatenate(crossed).reshape(
+        -1, 2
+    )  # an edge of the grid for each corner, inside first
     edges, faces = np.unique(ends, axis=0, return_inverse=True)
     p, q = grid.reshape(-1, 3)[edges].swapaxes(0, 1)
     share = (value[edges[:, 0]] / (value[edges[:, 0]] - value[edges[:, 1]]))[:, None]
@@ -89,7 +102,10 @@ def head(step: float = 0.05) -> Triangles:
     """A head with two thin ears, and two eyes beside it: three parts, sheets that lie close to each other."""
 
     def ball(x, y, z, at, radii):
-        return np.sqrt(sum(((u - a) / r) ** 2 for u, a, r in zip((x, y, z), at, radii, strict=True))) - 1
+        return (
+            np.sqrt(sum(((u - a) / r) ** 2 for u, a, r in zip((x, y, z), at, radii, strict=True)))
+            - 1
+        )
 
     def solid(x, y, z):
         ears = [ball(x, y, z, (s * 1.2, 0, 0.3), (0.7, 0.08, 0.5)) for s in (-1, 1)]
@@ -101,7 +117,11 @@ def head(step: float = 0.05) -> Triangles:
 
 def bunny() -> Triangles | None:
     """The Stanford bunny, if there is one."""
-    path = Path(os.environ.get("TANGENTBUNDLE_BUNNY", Path(__file__).parents[2] / "shared/data/meshes/bunny.obj"))
+    path = Path(
+        os.environ.get(
+            "TANGENTBUNDLE_BUNNY", Path(__file__).parents[2] / "shared/data/meshes/bunny.obj"
+        )
+    )
     if not path.exists():
         return None
     space = read_field(path, Request(needs_vectors=False)).space
@@ -137,7 +157,9 @@ def vertex_areas(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 def reference(vertices: np.ndarray, faces: np.ndarray, k: int) -> np.ndarray:
     """The lowest eigenvalues times area by potpourri3d; its operator is complex, so each of them counts twice."""
-    matrix = baseline("potpourri3d").MeshVectorHeatSolver(vertices, faces).get_connection_laplacian()
+    matrix = (
+        baseline("potpourri3d").MeshVectorHeatSolver(vertices, faces).get_connection_laplacian()
+    )
     areas = vertex_areas(vertices, faces)
     mass = sp.diags_array(areas).tocsc()
     return eigsh(matrix.tocsc(), k, mass, sigma=-1e-2 / areas.sum(), which="LM")[0] * areas.sum()
@@ -148,7 +170,9 @@ def compared(name: str, mesh: Triangles, k: int = 10) -> list[Row]:
     bundle = tb.TangentBundle.from_mesh(*mesh)
     found = bundle.laplacian().spectrum(2 * k)[0] * vertex_areas(*mesh).sum()
     rows = []
-    for number, (pair, value) in enumerate(zip(found.reshape(k, 2), reference(*mesh, k), strict=True)):
+    for number, (pair, value) in enumerate(
+        zip(found.reshape(k, 2), reference(*mesh, k), strict=True)
+    ):
         rows.append(
             {
                 "mesh": name,
@@ -175,7 +199,12 @@ def timed(name: str, mesh: Triangles) -> Row:
         repeats=7,
     )
     milliseconds = {f"{library} ms": 1e3 * value for library, value in best.items()}
-    return {"mesh": name, "n": len(mesh[0]), **milliseconds, "faster": best["potpourri3d"] / best["tangentbundle"]}
+    return {
+        "mesh": name,
+        "n": len(mesh[0]),
+        **milliseconds,
+        "faster": best["potpourri3d"] / best["tangentbundle"],
+    }
 
 
 def run() -> list[Row]:

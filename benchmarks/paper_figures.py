@@ -36,7 +36,9 @@ def tangent_vector() -> Any:
     """A point, its tangent space, and a vector in it."""
     points, bundle = sphere()
     figure, axes = tb.plot.canvas(size=(4.4, 4.2))
-    illustrations.tangent_space(bundle, toward(points, 0.2, 0.25), VIEW.axes[0], view=VIEW, axes=axes[0, 0])
+    illustrations.tangent_space(
+        bundle, toward(points, 0.2, 0.25), VIEW.axes[0], view=VIEW, axes=axes[0, 0]
+    )
     return figure
 
 
@@ -79,7 +81,14 @@ def printed_response() -> Any:
     axis = axes[0, 0]
     axis.plot(line, line**-2, ":", color=RED, lw=2, label=r"$\lambda^{-2}$")
     axis.plot(lam, lam**-2, "o", color=RED, ms=8)
-    axis.plot(line, filter.response(line), ":", color=BLUE, lw=2, label=r"$\hat h(\lambda) = \lambda^{-3} / 3$")
+    axis.plot(
+        line,
+        filter.response(line),
+        ":",
+        color=BLUE,
+        lw=2,
+        label=r"$\hat h(\lambda) = \lambda^{-3} / 3$",
+    )
     axis.stem(lam, filter.response(lam), linefmt=BLUE, markerfmt="o", basefmt=" ")
     names = [rf"$\lambda_{k}$" for k in range(1, 9)]
     axis.set(xlim=(0.68, 2.25), ylim=(0, 1), xticks=lam, xticklabels=names)
@@ -101,8 +110,15 @@ def wind() -> Any:
     """Zonal and meridional wind."""
     data = source_of(available()).field
     figure, axes = tb.plot.canvas(1, 2, (6.2, 3.4))
-    for axis, values, title in zip(axes[0], data.components[0].T, ("zonal wind", "meridional wind"), strict=True):
-        look = {"top": 20.0, "label": "component", "unit": "m/s", "colorbar": title == "meridional wind"}
+    for axis, values, title in zip(
+        axes[0], data.components[0].T, ("zonal wind", "meridional wind"), strict=True
+    ):
+        look = {
+            "top": 20.0,
+            "label": "component",
+            "unit": "m/s",
+            "colorbar": title == "meridional wind",
+        }
         tb.plot.earth_map(data.lat, data.lon, values, title=title, axes=axis, **look)
     return figure
 
@@ -120,13 +136,26 @@ def surfaces() -> Any:
     panels = {"torus": tb.manifolds.Torus(), "Klein bottle, immersed": tb.manifolds.KleinBottle(3)}
     figure, axes = tb.plot.canvas(1, len(panels), (4.6, 3.8))
     for axis, (title, manifold) in zip(axes[0], panels.items(), strict=True):
-        cloud, dense = np.asarray(manifold.sample(100, seed=1)), np.asarray(manifold.sample(60_000, seed=0))
+        cloud, dense = (
+            np.asarray(manifold.sample(100, seed=1)),
+            np.asarray(manifold.sample(60_000, seed=0)),
+        )
         tb.plot.field(cloud, surface=dense, view=tb.plot.View(38, -50), axes=axis, title=title)
     return figure
 
 
 def main() -> None:
-    figures = (tangent_vector, diffusion, signal, response, printed_response, transport, wind, wind_map, surfaces)
+    figures = (
+        tangent_vector,
+        diffusion,
+        signal,
+        response,
+        printed_response,
+        transport,
+        wind,
+        wind_map,
+        surfaces,
+    )
     for draw in figures:
         if draw.__name__ in sys.argv[1:] or not sys.argv[1:]:
             path = tb.plot.save(draw(), FOLDER / f"paper_{draw.__name__}.png", dpi=80)

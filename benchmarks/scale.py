@@ -26,7 +26,12 @@ def errors(d: int, n: int, k: int, seed: int) -> tuple[float, float, float, floa
     lap, default = bundle.laplacian(calibrate=KernelMoments(), order=1), bundle.laplacian()
     found = lap.spectrum(len(exact), tol=1e-6)[0]
     relative, better = found / exact - 1, default.generator(lap.scale * found) / exact - 1
-    return float(np.abs(relative).mean()), float(relative.mean()), bundle.eps, float(np.abs(better).mean())
+    return (
+        float(np.abs(relative).mean()),
+        float(relative.mean()),
+        bundle.eps,
+        float(np.abs(better).mean()),
+    )
 
 
 def run() -> list[Row]:
@@ -36,7 +41,16 @@ def run() -> list[Row]:
             chosen = target_neighbors(n, d)
             for k in sorted({*NEIGHBORS, chosen}):
                 if k <= n / 8:
-                    error, signed, eps, default = np.mean([errors(d, n, k, seed) for seed in range(SEEDS)], axis=0)
+                    error, signed, eps, default = np.mean(
+                        [errors(d, n, k, seed) for seed in range(SEEDS)], axis=0
+                    )
                     row = {"d": d, "n": n, "neighbors": k, "chosen": k == chosen, "eps": float(eps)}
-                    rows.append({**row, "error": float(error), "signed": float(signed), "default": float(default)})
+                    rows.append(
+                        {
+                            **row,
+                            "error": float(error),
+                            "signed": float(signed),
+                            "default": float(default),
+                        }
+                    )
     return rows

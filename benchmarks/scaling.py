@@ -48,7 +48,9 @@ def peak_bytes() -> float:
         return 1024.0 * int(line.split()[1])
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1.0 if sys.platform == "darwin" else 1024.0
+    )
 
 
 def run() -> list[Row]:

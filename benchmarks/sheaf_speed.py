@@ -23,22 +23,31 @@ import tangentbundle as tb
 
 from .harness import MissingBaseline, Row, best_in_turns, in_new_process, print_table
 
-FOLDER = Path(os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs"))
+FOLDER = Path(
+    os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs")
+)
 DIM, CHANNELS, LAYERS, REPEATS = 3, 20, 2, 10
 ASKED = {"cpu": 2.0, "cuda": 5.0}
 
 Loss = Callable[[], torch.Tensor]
 
 
-def usual(net: tb.nn.SheafDiffusion, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def usual(
+    net: tb.nn.SheafDiffusion, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor
+) -> torch.Tensor:
     """The network in the usual formulation; edges in both directions, the second half reversed."""
     n, half = len(x), len(source) // 2
     signal = F.elu(net.encoder(x))
     for builder, block in zip(net.builders, net.blocks, strict=True):
         normal = block.norm(signal)
         ends = torch.cat([normal.index_select(0, source), normal.index_select(0, target)], dim=1)
-        weight, bias = (torch.cat(p.chunk(2), dim=-1) for p in (builder.first.weight, builder.first.bias[:, None]))
-        maps = builder.parametrization(builder.last(torch.tanh(F.linear(ends, weight, bias.sum(1)))), DIM)
+        weight, bias = (
+            torch.cat(p.chunk(2), dim=-1)
+            for p in (builder.first.weight, builder.first.bias[:, None])
+        )
+        maps = builder.parametrization(
+            builder.last(torch.tanh(F.linear(ends, weight, bias.sum(1)))), DIM
+        )
         others = torch.cat([maps[half:], maps[:half]])
         diagonal = maps.new_zeros(n, DIM, DIM).index_add(0, source, maps.mT @ maps)
         factor = (diagonal.diagonal(dim1=1, dim2=2).mean(1) + net.normalization.shift).rsqrt()
@@ -55,12 +64,17 @@ def losses(device: str) -> tuple[torch.nn.Module, dict[str, Loss]]:
     """The network, and its loss in both formulations."""
     path = FOLDER / "minesweeper.npz"
     if not path.exists():
-        raise MissingBaseline(f"there is no {path}; set TANGENTBUNDLE_GRAPHS to the folder of the graphs")
+        raise MissingBaseline(
+            f"there is no {path}; set TANGENTBUNDLE_GRAPHS to the folder of the graphs"
+        )
     with np.load(path) as file:
         features, labels, edges = (
-            torch.from_numpy(file[name]).to(device) for name in ("node_features", "node_labels", "edges")
+            torch.from_numpy(file[name]).to(device)
+            for name in ("node_features", "node_labels", "edges")
         )
-    net = tb.nn.SheafDiffusion(features.shape[1], CHANNELS, 2, tb.nn.SheafLearner(DIM), LAYERS).to(device)
+    net = tb.nn.SheafDiffusion(features.shape[1], CHANNELS, 2, tb.nn.SheafLearner(DIM), LAYERS).to(
+        device
+    )
     once, both = edges.T.contiguous(), torch.cat([edges, edges.flip(1)]).T.contiguous()
     return net, {
         "usual": lambda: F.cross_entropy(usual(net, features, *both), labels),
@@ -75,7 +89,9 @@ def gradients(net: torch.nn.Module, loss: Loss) -> list[torch.Tensor]:
 
 def check(net: torch.nn.Module, jobs: dict[str, Loss]) -> None:
     """Refuse to compare two networks that are not the same function."""
-    first, second = (torch.cat([g.flatten() for g in gradients(net, loss)]) for loss in jobs.values())
+    first, second = (
+        torch.cat([g.flatten() for g in gradients(net, loss)]) for loss in jobs.values()
+    )
     error = float((first - second).norm() / first.norm())
     if not error < 1e-4:
         raise AssertionError(f"gradients of the two formulations differ by {error:.2g}")
@@ -138,9 +154,17 @@ def rows_of(device: str, seconds: dict[str, float], memory: dict[str, float]) ->
     """A row for each way to run a step; ``faster`` than the usual formulation run the same way."""
     rows = []
     for name, time_of in seconds.items():
-        row: Row = {"device": device, "step": name, "ms": 1e3 * time_of, "memory_mib": memory.get(name, "")}
+        row: Row = {
+            "device": device,
+            "step": name,
+            "ms": 1e3 * time_of,
+            "memory_mib": memory.get(name, ""),
+        }
         if name.startswith("ours"):
-            row |= {"faster": seconds[name.replace("ours", "usual")] / time_of, "asked": ASKED[device]}
+            row |= {
+                "faster": seconds[name.replace("ours", "usual")] / time_of,
+                "asked": ASKED[device],
+            }
             row["than_plain_torch"] = seconds["usual"] / time_of
         rows.append(row)
     return rows
@@ -150,8 +174,12 @@ def on_cpu() -> list[Row]:
     """Rows of the CPU, with all cores."""
     net, jobs = losses("cpu")
     check(net, jobs)
-    seconds = best_in_turns({name: (lambda loss=loss: gradients(net, loss)) for name, loss in jobs.items()}, REPEATS)
-    return rows_of("cpu", seconds, {name: in_new_process("benchmarks.sheaf_speed", name) for name in jobs})
+    seconds = best_in_turns(
+        {name: (lambda loss=loss: gradients(net, loss)) for name, loss in jobs.items()}, REPEATS
+    )
+    return rows_of(
+        "cpu", seconds, {name: in_new_process("benchmarks.sheaf_speed", name) for name in jobs}
+    )
 
 
 def on_cuda() -> list[Row]:

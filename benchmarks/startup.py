@@ -31,7 +31,10 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         rows = [in_new_process("benchmarks.startup", NUMBA_CACHE_DIR=folder) for _ in range(4)]
     later = {key: min(row[key] for row in rows[1:]) for key in rows[0]}
-    return [{"process": "first ever, nothing compiled", **rows[0]}, {"process": "later ones, best of 3", **later}]
+    return [
+        {"process": "first ever, nothing compiled", **rows[0]},
+        {"process": "later ones, best of 3", **later},
+    ]
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ def trained(seed: int) -> tb.nn.TNN:
     points = TORUS.sample(400, seed=seed)
     bundle = tb.TangentBundle.from_points(points)
     clean, noisy = (
-        torch.from_numpy(bundle.to_coordinates(field(points) + tau * rng.standard_normal(points.shape)))
+        torch.from_numpy(
+            bundle.to_coordinates(field(points) + tau * rng.standard_normal(points.shape))
+        )
         for tau in (0.0, 0.3)
     )
     net = tb.nn.TNN([1, 8, 4, 1], step=0.001, seed=seed).double()
@@ -40,13 +42,21 @@ def run() -> list[Row]:
     errors = np.zeros((SEEDS, len(SIZES)))
     for seed in range(SEEDS):
         net = trained(seed)
-        points = TORUS.sample(DENSE, seed=1_000 + seed)  # independent points: each beginning is a sample itself
+        points = TORUS.sample(
+            DENSE, seed=1_000 + seed
+        )  # independent points: each beginning is a sample itself
         dense = output(net, points)
         for column, n in enumerate(SIZES):
             errors[seed, column] = relative_error(output(net, points[:n]), dense[:n])
     slope = float(np.polyfit(np.log(SIZES), np.log(errors.mean(axis=0)), 1)[0])
     return [
-        {"n": n, "relative_difference": float(e.mean()), "std": float(e.std()), "seeds": SEEDS, "slope": slope}
+        {
+            "n": n,
+            "relative_difference": float(e.mean()),
+            "std": float(e.std()),
+            "seeds": SEEDS,
+            "slope": slope,
+        }
         for n, e in zip(SIZES, errors.T, strict=True)
     ]
 

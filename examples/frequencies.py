@@ -30,5 +30,7 @@ axes[0].semilogy(values, before / total, ".", label="the wind")
 axes[0].semilogy(values, after / total, ".", label="after heat flow")
 axes[0].set(xlabel=r"eigenvalue of $-\Delta$", ylabel="share of the energy", ylim=(1e-9, 0.2))
 axes[0].legend(frameon=False)
-tb.plot.earth_map(wind.lat, wind.lon, smooth[:, :, 0], title="the wind after heat flow", axes=axes[1])
+tb.plot.earth_map(
+    wind.lat, wind.lon, smooth[:, :, 0], title="the wind after heat flow", axes=axes[1]
+)
 tb.plot.save(figure, "out/frequencies.png")

@@ -40,7 +40,11 @@ for name, field in (("around the axis", one), ("around the tube", other)):
 
 panels = {"harmonic, around the axis": one, "harmonic, around the tube": other}
 figure, axes = tb.plot.canvas(1, 2, (4.6, 3.6))
-look = {"arrows": 500, "surface": torus.sample(20_000, seed=1), "top": 1.5 * np.linalg.norm(one) / len(one) ** 0.5}
+look = {
+    "arrows": 500,
+    "surface": torus.sample(20_000, seed=1),
+    "top": 1.5 * np.linalg.norm(one) / len(one) ** 0.5,
+}
 for axis, (title, vectors) in zip(axes[0], panels.items(), strict=True):
     tb.plot.field(points, vectors, title=title, axes=axis, **look)
 tb.plot.save(figure, "out/harmonic_fields.png")

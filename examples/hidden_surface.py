@@ -35,7 +35,9 @@ times = bundle.eps * np.linspace(0.0, 1.5, 11)
 components = bundle.to_ambient(noisy)[:, None, :]
 with_transport = [error(tb.Heat(t)(lap, noisy)) for t in times]
 without = [error(bundle.to_coordinates(tb.Heat(t)(scalar, components)[:, 0, :])) for t in times]
-print(f"noisy {with_transport[0]:.2f}, least with transport {min(with_transport):.2f}, without {min(without):.2f}")
+print(
+    f"noisy {with_transport[0]:.2f}, least with transport {min(with_transport):.2f}, without {min(without):.2f}"
+)
 
 figure, (axes,) = tb.plot.canvas(1, 2, (4.6, 4.0))
 axes[0].scatter(inside[:, 0], inside[:, 1], c=inside[:, 2], s=4, cmap="viridis")

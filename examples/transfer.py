@@ -51,7 +51,13 @@ for n in sizes:
 
 figure, ((axis,),) = tb.plot.canvas(size=(7.4, 4.2))
 axis.semilogx(sizes, [row[0] for row in rows], "o--", color="0.6", label="noisy")
-axis.semilogx(sizes, [row[1] for row in rows], "o-", color="tab:blue", label="by the network trained on 300 points")
+axis.semilogx(
+    sizes,
+    [row[1] for row in rows],
+    "o-",
+    color="tab:blue",
+    label="by the network trained on 300 points",
+)
 axis.set(xlabel="points", ylabel="relative error", ylim=(0, None), xticks=sizes, xticklabels=sizes)
 axis.minorticks_off()
 axis.legend(frameon=False)

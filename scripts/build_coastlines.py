@@ -25,11 +25,16 @@ def read(path: Path) -> list[np.ndarray]:
     raw = path.read_bytes()
     digest = hashlib.sha256(raw).hexdigest()
     if digest != SOURCE_SHA256:
-        raise SystemExit(f"{path} has SHA-256 {digest}, expected {SOURCE_SHA256}: this is another version of the file.")
+        raise SystemExit(
+            f"{path} has SHA-256 {digest}, expected {SOURCE_SHA256}: this is another version of the file."
+        )
     topology = json.loads(raw)
     scale, origin = (np.array(topology["transform"][key]) for key in ("scale", "translate"))
     lines = [scale * np.cumsum(arc, axis=0) + origin for arc in topology["arcs"]]
-    cuts = [np.flatnonzero((np.abs(line) == 180)[1:, 0] & (np.abs(line) == 180)[:-1, 0]) + 1 for line in lines]
+    cuts = [
+        np.flatnonzero((np.abs(line) == 180)[1:, 0] & (np.abs(line) == 180)[:-1, 0]) + 1
+        for line in lines
+    ]
     return [part for line, cut in zip(lines, cuts, strict=True) for part in np.split(line, cut)]
 
 
@@ -38,6 +43,8 @@ if __name__ == "__main__":
         raise SystemExit(__doc__)
     lines = read(Path(sys.argv[1]))
     gap = np.full((1, 2), MISSING, np.int16)
-    curve = np.concatenate([part for line in lines for part in (np.rint(100 * line).astype(np.int16), gap)])
+    curve = np.concatenate(
+        [part for line in lines for part in (np.rint(100 * line).astype(np.int16), gap)]
+    )
     np.savez_compressed(TARGET, curve=curve, source=PROVENANCE, source_sha256=SOURCE_SHA256)
     print(f"{TARGET.name}: {len(lines)} lines, {TARGET.stat().st_size} bytes")

@@ -33,9 +33,14 @@ def read(path: Path) -> dict[str, np.ndarray]:
     raw = path.read_bytes()
     digest = hashlib.sha256(raw).hexdigest()
     if digest != SOURCE_SHA256:
-        raise SystemExit(f"{path} has SHA-256 {digest}, expected {SOURCE_SHA256}: this is another version of the file.")
+        raise SystemExit(
+            f"{path} has SHA-256 {digest}, expected {SOURCE_SHA256}: this is another version of the file."
+        )
     with netcdf_file(io.BytesIO(raw)) as file:
-        return {name: np.array(file.variables[name][:], float) for name in ("TIME", "FNOCY", "FNOCX", "UWND", "VWND")}
+        return {
+            name: np.array(file.variables[name][:], float)
+            for name in ("TIME", "FNOCY", "FNOCX", "UWND", "VWND")
+        }
 
 
 def thin(source: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -46,7 +51,9 @@ def thin(source: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     fields = {name: source[name][:, rows][:, :, columns] for name in ("UWND", "VWND")}
     for name, values in fields.items():
         if np.isclose(values, MISSING).any() or np.abs(values).max() > 100:
-            raise SystemExit(f"{name} has missing or impossible values: look at them before shipping.")
+            raise SystemExit(
+                f"{name} has missing or impossible values: look at them before shipping."
+            )
     return {"time": source["TIME"], "lat": source["FNOCY"][rows], "lon": lon[columns], **fields}
 
 
@@ -56,7 +63,11 @@ def write(grid: dict[str, np.ndarray]) -> bytes:
     file.Conventions, file.title = "CF-1.8", "Monthly mean surface wind"
     file.source, file.source_sha256 = PROVENANCE, SOURCE_SHA256
     file.comment = "Rounded to 0.01 m/s, nothing averaged, nothing filled. Noisy over land."
-    units = {"time": "hours since 1980-01-14 14:00:00", "lat": "degrees_north", "lon": "degrees_east"}
+    units = {
+        "time": "hours since 1980-01-14 14:00:00",
+        "lat": "degrees_north",
+        "lon": "degrees_east",
+    }
     for name, unit in units.items():
         file.createDimension(name, len(grid[name]))
         variable = file.createVariable(name, "f8", (name,))
@@ -64,7 +75,11 @@ def write(grid: dict[str, np.ndarray]) -> bytes:
     for name, key, direction in (("u", "UWND", "eastward"), ("v", "VWND", "northward")):
         variable = file.createVariable(name, "i2", ("time", "lat", "lon"))
         variable[:] = np.rint(grid[key] / SCALE).astype(np.int16)
-        variable.scale_factor, variable.units, variable.standard_name = SCALE, "m s-1", f"{direction}_wind"
+        variable.scale_factor, variable.units, variable.standard_name = (
+            SCALE,
+            "m s-1",
+            f"{direction}_wind",
+        )
     file.flush()
     return out.getvalue()
 

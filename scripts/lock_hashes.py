@@ -24,8 +24,24 @@ def resolve(lock: Path) -> list[dict]:
     """What pip would install for the lock, from its own report; nothing is installed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        options = ["--dry-run", "--ignore-installed", "--no-deps", "--quiet", "--disable-pip-version-check"]
-        command = [sys.executable, "-m", "pip", "install", *options, "--report", str(report), "-r", str(lock)]
+        options = [
+            "--dry-run",
+            "--ignore-installed",
+            "--no-deps",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            *options,
+            "--report",
+            str(report),
+            "-r",
+            str(lock),
+        ]
         subprocess.run(command, check=True)
         return json.loads(report.read_text())["install"]
 

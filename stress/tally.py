@@ -21,7 +21,14 @@ SECONDS = 20.0
 MAX_WAIT = 600.0
 """The same by the clock, which catches deadlocks: a busy machine may take minutes for what one input compiles."""
 
-FORBIDDEN = ("pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
+FORBIDDEN = (
+    "pickle.find_class",
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "socket.connect",
+)
 """Events of Python's audit system that reading data must never raise."""
 
 
@@ -60,7 +67,9 @@ class Tally:
         except (Exception, HangError, ForbiddenError) as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{where.filename}:{where.lineno}"
-            self.failures.append(f"{type(error).__name__}: {error} at {place}; input {describe}"[:800])
+            self.failures.append(
+                f"{type(error).__name__}: {error} at {place}; input {describe}"[:800]
+            )
             raise
         finally:
             self.slowest = max(self.slowest, time.process_time() - start)
@@ -84,7 +93,10 @@ def time_limit(seconds: float) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise HangError(f"took longer than {seconds} s")
 
-    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds), (signal.SIGALRM, signal.ITIMER_REAL, MAX_WAIT))
+    timers = (
+        (signal.SIGPROF, signal.ITIMER_PROF, seconds),
+        (signal.SIGALRM, signal.ITIMER_REAL, MAX_WAIT),
+    )
     before = [signal.signal(number, stop) for number, _, _ in timers]
     for _, timer, limit in timers:
         signal.setitimer(timer, limit)

@@ -57,7 +57,9 @@ def disagreement(rounds: int) -> float:
         with ThreadPoolExecutor(THREADS) as pool:
             for found in pool.map(work, range(THREADS)):
                 pairs = zip(found, truth, strict=True)
-                worst = max(worst, *(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs))
+                worst = max(
+                    worst, *(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
+                )
     return worst
 
 
@@ -79,15 +81,29 @@ def compiled_together() -> bool:
         path = Path(folder) / "problem"
         path.write_bytes(pickle.dumps((lap, x, lap @ x)))
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        return subprocess.run([sys.executable, "-c", COMPILE, str(path)], env=environment, check=False).returncode == 0
+        return (
+            subprocess.run(
+                [sys.executable, "-c", COMPILE, str(path)], env=environment, check=False
+            ).returncode
+            == 0
+        )
 
 
 def run(share: float = 1.0) -> list[dict[str, Any]]:
     rounds = max(1, round(5 * share))
     worst = disagreement(rounds)
-    rows = [{"what": "shared bundle", "threads": THREADS, "rounds": rounds, "worst relative difference": worst}]
+    rows = [
+        {
+            "what": "shared bundle",
+            "threads": THREADS,
+            "rounds": rounds,
+            "worst relative difference": worst,
+        }
+    ]
     rows[0]["failures"] = int(worst > 1e-9)
     if share >= 1:
         failures = int(not compiled_together())
-        rows.append({"what": "first compilation", "threads": THREADS, "rounds": 1, "failures": failures})
+        rows.append(
+            {"what": "first compilation", "threads": THREADS, "rounds": 1, "failures": failures}
+        )
     return rows

@@ -37,7 +37,13 @@ def train(begun: Mark, folder: str, problem: bytes, epochs: int = EPOCHS) -> Non
     net, data = tb.nn.TNN([1, 2, 1], seed=3).double(), pickle.loads(problem)
     begun[0] = 1.0
     with one_thread():
-        tb.fit(net, data, epochs=epochs, checkpoint=tb.training.Checkpoint(folder, every=0.0), progress=False)
+        tb.fit(
+            net,
+            data,
+            epochs=epochs,
+            checkpoint=tb.training.Checkpoint(folder, every=0.0),
+            progress=False,
+        )
         tb.save(net, Path(folder) / "final.safetensors")
 
 
@@ -91,7 +97,9 @@ def small_torus() -> Iterator[None]:
 
 def problem() -> bytes:
     """A few pairs of signals on a torus, to be learned."""
-    lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1)), dim=2).laplacian()
+    lap = tb.TangentBundle.from_points(
+        torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1)), dim=2
+    ).laplacian()
     signals = torch.randn(4, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
     return pickle.dumps([(x, lap, tb.Heat(0.3)(lap, x)) for x in signals])
 

@@ -12,7 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from tangentbundle.parallel import one_thread
 
-torch.set_warn_always(True)  # warnings are errors: whether a test passes must not depend on which ran before it
+torch.set_warn_always(
+    True
+)  # warnings are errors: whether a test passes must not depend on which ran before it
 
 WIND = Path(__file__).parents[2] / "shared/data/wind"
 if WIND.is_dir():  # next to the repository, never part of it

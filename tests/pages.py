@@ -18,7 +18,9 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-BLOCK = re.compile(r"```(?P<kind>python|console)\n(?P<text>.*?)```(?:\n```\n(?P<output>.*?)```)?", re.DOTALL)
+BLOCK = re.compile(
+    r"```(?P<kind>python|console)\n(?P<text>.*?)```(?:\n```\n(?P<output>.*?)```)?", re.DOTALL
+)
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?P<seconds> s\b)?")
 
 
@@ -73,7 +75,9 @@ def check(got: str, expected: str, what: str) -> None:
     for number, line in enumerate(wanted):
         told = lines[number] if number < len(lines) else "(nothing)"
         assert same_line(told, line), f"{what}\nprints: {told}\nthe page says: {line}"
-    assert len(lines) == len(wanted), f"{what}\nprints more than the page says: {lines[len(wanted) :]}"
+    assert len(lines) == len(wanted), (
+        f"{what}\nprints more than the page says: {lines[len(wanted) :]}"
+    )
 
 
 def run_python(code: str) -> str:
@@ -103,10 +107,17 @@ def without_progress(text: str) -> str:
 def run_shell(commands: list[str], folder: Path, programs: Path | None = None) -> list[str]:
     """Output of each command, typed one after the other into one shell; ``programs`` are found first."""
     mark = "--- end of command ---"
-    script = "\n".join(f"{{ {command}\n}} 2>&1 || echo exit code $?\necho '{mark}'" for command in commands)
+    script = "\n".join(
+        f"{{ {command}\n}} 2>&1 || echo exit code $?\necho '{mark}'" for command in commands
+    )
     path = os.pathsep.join([*([str(programs)] if programs else []), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path}
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return without_progress(done.stdout).split(f"{mark}\n")[:-1]

@@ -10,7 +10,8 @@ def all_pairs(*parameters):
     """
     parameters = [list(values) for values in parameters]
     cases = {
-        case: set(combinations(enumerate(case), 2)) for case in product(*(range(len(values)) for values in parameters))
+        case: set(combinations(enumerate(case), 2))
+        for case in product(*(range(len(values)) for values in parameters))
     }
     missing = set().union(*cases.values())
     chosen = []

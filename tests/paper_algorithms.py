@@ -24,7 +24,9 @@ def local_dimension(points, i, eps_pca, gamma):
 
 def frames(points, eps_pca, d):
     """Algorithm 1: the first d left singular vectors of every B_i, ``(n, D, d)``."""
-    return np.stack([np.linalg.svd(displacements(points, i, eps_pca))[0][:, :d] for i in range(len(points))])
+    return np.stack(
+        [np.linalg.svd(displacements(points, i, eps_pca))[0][:, :d] for i in range(len(points))]
+    )
 
 
 def sheaf_laplacian(points, bases, eps):

@@ -7,7 +7,16 @@ from functools import cache
 import numpy as np
 
 from tangentbundle import TangentBundle, kernels
-from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Manifold, Product, Sphere, SwissRoll, Torus
+from tangentbundle.manifolds import (
+    Ellipsoid,
+    FlatTorus,
+    KleinBottle,
+    Manifold,
+    Product,
+    Sphere,
+    SwissRoll,
+    Torus,
+)
 
 SPACES: list[Manifold] = [
     Sphere(1),
@@ -34,9 +43,13 @@ SIZE = {1: 200, 2: 200, 3: 140, 5: 100}
 
 
 @cache
-def bundle_of(space: Manifold, kernel: kernels.Kernel | None = None, dtype: type = np.float64) -> TangentBundle:
+def bundle_of(
+    space: Manifold, kernel: kernels.Kernel | None = None, dtype: type = np.float64
+) -> TangentBundle:
     """A small bundle with frames estimated at the automatic scale."""
-    return TangentBundle.from_points(space.sample(SIZE[space.dim], seed=0, dtype=dtype), dim=space.dim, kernel=kernel)
+    return TangentBundle.from_points(
+        space.sample(SIZE[space.dim], seed=0, dtype=dtype), dim=space.dim, kernel=kernel
+    )
 
 
 def reverse_edges(graph) -> np.ndarray:

@@ -24,7 +24,9 @@ def run(folder):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", SCRIPT, str(folder)]
     at_import = subprocess.check_output(command, env=environment, text=True, timeout=300)
-    return at_import, {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    return at_import, {
+        path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()
+    }
 
 
 def test_the_first_call_compiles_and_later_processes_do_not(tmp_path):

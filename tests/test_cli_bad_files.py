@@ -41,8 +41,14 @@ def refused(line, *words):
     """The sentence with which the tool refuses a command."""
     result = CliRunner().invoke(app, line.split())
     assert result.exit_code == 2, (line, result.stdout, result.stderr, result.exception)
-    assert result.stdout == "" and result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    assert result.stderr.rstrip().endswith((".", "?")) and all(word in result.stderr for word in words)
+    assert (
+        result.stdout == ""
+        and result.stderr.startswith("error: ")
+        and result.stderr.count("\n") == 1
+    )
+    assert result.stderr.rstrip().endswith((".", "?")) and all(
+        word in result.stderr for word in words
+    )
     return result.stderr
 
 

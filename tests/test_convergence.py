@@ -91,7 +91,9 @@ def test_the_sampling_density_does_not_matter():
         points = sphere.sample_nonuniform(n, 4.0, seed=0)
         bundle = tb.TangentBundle.from_points(points, dim=2)
         field = sphere.gradient_field(points, 1)
-        got = bundle.to_ambient(tb.Heat(0.2)(bundle.laplacian(), bundle.to_coordinates(field), tb.Chebyshev()))
+        got = bundle.to_ambient(
+            tb.Heat(0.2)(bundle.laplacian(), bundle.to_coordinates(field), tb.Chebyshev())
+        )
         expected = np.exp(-0.2) * field
         found.append(np.linalg.norm(got - expected) / np.linalg.norm(expected))
     assert found[1] < 0.6 * found[0], found
@@ -104,8 +106,12 @@ def test_parallel_fields_of_a_flat_torus_stay():
     for n in (500, 2000):
         points = torus.sample(n, seed=0)
         bundle = tb.TangentBundle.from_points(points, dim=2)
-        field = np.stack([-points[:, 1], points[:, 0], 0 * points[:, 0], 0 * points[:, 0]], axis=1)  # along one circle
-        got = bundle.to_ambient(tb.Heat(0.2)(bundle.laplacian(), bundle.to_coordinates(field), tb.Chebyshev()))
+        field = np.stack(
+            [-points[:, 1], points[:, 0], 0 * points[:, 0], 0 * points[:, 0]], axis=1
+        )  # along one circle
+        got = bundle.to_ambient(
+            tb.Heat(0.2)(bundle.laplacian(), bundle.to_coordinates(field), tb.Chebyshev())
+        )
         found.append(np.linalg.norm(got - field) / np.linalg.norm(field))
     assert found[1] < 0.6 * found[0], found
 

@@ -62,7 +62,9 @@ def test_with_one_column(estimator, check):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WITHOUT_DATA)
-@pytest.mark.parametrize("kind", [FieldDenoiser, FieldInterpolator, FieldForecaster, ManifoldClassifier])
+@pytest.mark.parametrize(
+    "kind", [FieldDenoiser, FieldInterpolator, FieldForecaster, ManifoldClassifier]
+)
 def test_without_data(kind, name):
     getattr(estimator_checks, name)(kind.__name__, kind())
 
@@ -73,7 +75,9 @@ def test_a_grid_search_over_clouds():
     shapes = [np.array([1.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.2])]
     labels = np.arange(12) % 2
     clouds = [shapes[k] * _directions(rng, 40) for k in labels]
-    search = GridSearchCV(ManifoldClassifier(dim=2, random_state=0), {"epochs": [2, 5]}, cv=2).fit(clouds, labels)
+    search = GridSearchCV(ManifoldClassifier(dim=2, random_state=0), {"epochs": [2, 5]}, cv=2).fit(
+        clouds, labels
+    )
     assert search.best_score_ > 0.9
     assert clone(search.best_estimator_).get_params()["dim"] == 2
 

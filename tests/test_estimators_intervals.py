@@ -20,7 +20,9 @@ def waves(space, length, rng):
 
     def field(points):
         frames = space.frames(points)
-        return np.einsum("nij,nkj,nk->ni", frames, frames, np.cos(points @ directions.T + phases) @ weights)
+        return np.einsum(
+            "nij,nkj,nk->ni", frames, frames, np.cos(points @ directions.T + phases) @ weights
+        )
 
     return field
 
@@ -52,7 +54,12 @@ def test_intervals_cover_what_they_say(space, options, too_few):
         return 0.3 * rng.standard_normal(shape)
 
     found = [
-        shares(FieldInterpolator(random_state=0, **options), space, np.random.default_rng(200 + seed), noise)
+        shares(
+            FieldInterpolator(random_state=0, **options),
+            space,
+            np.random.default_rng(200 + seed),
+            noise,
+        )
         for seed in range(4)
     ]
     measured, field = np.mean(found, axis=0)
@@ -106,13 +113,17 @@ def test_the_spread_of_inexact_positions_is_found():
     assert spaces.position_variance < 1e-6
     off = points + 0.03 * rng.standard_normal(points.shape)
     assert TangentSpaces.of(off, 2).position_variance == pytest.approx(0.03**2, rel=0.2)
-    dense = SPHERE.sample(20_000, seed=1) + 0.03 * rng.standard_normal((20_000, 3))  # wider than to the next point
+    dense = SPHERE.sample(20_000, seed=1) + 0.03 * rng.standard_normal(
+        (20_000, 3)
+    )  # wider than to the next point
     for dim in (2, 3):  # as in a dense cloud whose dimension is overestimated
         assert TangentSpaces.of(dense, dim).position_variance == pytest.approx(0.03**2, rel=0.2)
     assert TangentSpaces.of(rng.uniform(size=(5000, 3)), 3).position_variance == 0.0
     field = SPHERE.gradient_field(points, 3)
     vectors = field + 0.3 * np.sqrt(np.square(field).mean()) * rng.standard_normal(field.shape)
-    model = FieldDenoiser(GaussianProcess(Ambient(Matern(np.inf))), dim=2, random_state=0).fit(off, vectors)
+    model = FieldDenoiser(GaussianProcess(Ambient(Matern(np.inf))), dim=2, random_state=0).fit(
+        off, vectors
+    )
     found, std = model.predict(off, return_std=True)
     inside = [np.mean(np.abs(found - field) < width * std) for width in (0.6745, 1.6449)]
     assert abs(inside[0] - 0.5) < 0.06 and abs(inside[1] - 0.9) < 0.05

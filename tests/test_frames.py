@@ -18,7 +18,9 @@ def sine(estimated, exact):
     return np.linalg.norm(projectors(estimated) - projectors(exact), ord=2, axis=(1, 2))
 
 
-@pytest.mark.parametrize("space", [Sphere(2), Sphere(3), Torus(), Ellipsoid(), FlatTorus()], ids=repr)
+@pytest.mark.parametrize(
+    "space", [Sphere(2), Sphere(3), Torus(), Ellipsoid(), FlatTorus()], ids=repr
+)
 def test_pca_converges_to_the_tangent_spaces(space):
     errors = []
     for n in (500, 2000, 4000):
@@ -91,9 +93,13 @@ def test_gram_path_equals_covariance_path(noise, monkeypatch):
         assert bool(called) == (size == 0)
         monkeypatch.undo()
     gram, covariance = results
-    np.testing.assert_allclose(gram.variances[:, :3], covariance.variances[:, :3], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(
+        gram.variances[:, :3], covariance.variances[:, :3], rtol=1e-9, atol=1e-14
+    )
     np.testing.assert_allclose(gram.total, covariance.total, rtol=1e-10)
-    np.testing.assert_allclose(projectors(gram.frames(2)), projectors(covariance.frames(2)), atol=1e-7)
+    np.testing.assert_allclose(
+        projectors(gram.frames(2)), projectors(covariance.frames(2)), atol=1e-7
+    )
     assert np.array_equal(gram.counts, covariance.counts)
 
 
@@ -113,7 +119,9 @@ def test_a_given_scale_determines_every_tangent_space_or_is_refused(dim, ambient
         reach = np.sort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)
         eps_pca = float(1.1 * np.median(reach[:, rng.integers(2, 20)])) ** 2
         try:
-            frames = TangentBundle.from_points(points, dim=dim, eps=9.0, eps_pca=eps_pca, pca_center=center).frames
+            frames = TangentBundle.from_points(
+                points, dim=dim, eps=9.0, eps_pca=eps_pca, pca_center=center
+            ).frames
         except RankDeficientError as error:
             assert "eps_pca" in str(error)
             refused += 1
@@ -133,8 +141,12 @@ def test_an_isometric_embedding_changes_nothing(ambient):
     assert lifted.eps == pytest.approx(plain.eps, rel=1e-9)
     assert lifted.graph.num_edges == plain.graph.num_edges
     overlap = lifted.frames.swapaxes(1, 2) @ (turn @ plain.frames)
-    np.testing.assert_allclose(overlap @ overlap.swapaxes(1, 2), np.tile(np.eye(2), (2000, 1, 1)), atol=1e-9)
-    np.testing.assert_allclose(lifted.laplacian().spectrum(16)[0], plain.laplacian().spectrum(16)[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        overlap @ overlap.swapaxes(1, 2), np.tile(np.eye(2), (2000, 1, 1)), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        lifted.laplacian().spectrum(16)[0], plain.laplacian().spectrum(16)[0], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("ambient, noise", [(3, 0.01), (50, 0.005)])

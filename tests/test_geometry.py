@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 
 from tangentbundle import TangentBundle
-from tangentbundle.errors import AccuracyWarning, InvalidInputError, IsolatedPointsError, RankDeficientError
+from tangentbundle.errors import (
+    AccuracyWarning,
+    InvalidInputError,
+    IsolatedPointsError,
+    RankDeficientError,
+)
 from tangentbundle.geometry.graph import radius_graph
-from tangentbundle.geometry.pipeline import Scale, build_graph, facing, graph_and_frames, smallest_cosines
+from tangentbundle.geometry.pipeline import (
+    Scale,
+    build_graph,
+    facing,
+    graph_and_frames,
+    smallest_cosines,
+)
 from tangentbundle.geometry.scale import radius_for_neighbors, target_neighbors
 from tangentbundle.manifolds import Sphere
 
@@ -57,7 +68,9 @@ def test_eps_pca_may_be_smaller_or_larger_than_eps(eps_pca):
 def test_poor_neighbourhoods_use_their_nearest_points():
     """With ten neighbours per point many PCA balls hold too few; afterwards all frames are defined and tangent."""
     _, _, pca, eps_pca = graph_and_frames(POINTS, 2, Scale(neighbors=10))
-    assert ((np.linalg.norm(POINTS[:, None] - POINTS, axis=2) < np.sqrt(eps_pca)).sum(axis=1) - 1 < 6).any()
+    assert (
+        (np.linalg.norm(POINTS[:, None] - POINTS, axis=2) < np.sqrt(eps_pca)).sum(axis=1) - 1 < 6
+    ).any()
     assert (pca.counts >= 6).all()
     lean = np.linalg.norm(np.einsum("ni,nij->nj", POINTS, pca.frames(2)), axis=1)
     assert np.median(lean) < 0.1
@@ -106,7 +119,9 @@ def test_widened_to_connect(seed):
     graph, eps = build_graph(points, 2, Scale())
     assert not graph.components().any()
     assert radius < np.sqrt(eps) <= 2 * radius
-    assert radius_graph(points, np.sqrt(eps) * (1 - 1e-8)).components().any()  # no wider than needed
+    assert (
+        radius_graph(points, np.sqrt(eps) * (1 - 1e-8)).components().any()
+    )  # no wider than needed
 
 
 @pytest.mark.parametrize(
@@ -142,6 +157,6 @@ def test_numpy_and_torch_numbers_are_numbers():
 
     for eps in (np.float32(0.25), np.array(0.25), torch.tensor(0.25), 0.25):
         assert TangentBundle.from_points(POINTS, eps=eps).eps == 0.25
-    assert np.median(TangentBundle.from_points(POINTS, neighbors=np.int32(20)).graph.degrees) == pytest.approx(
-        20, abs=1
-    )
+    assert np.median(
+        TangentBundle.from_points(POINTS, neighbors=np.int32(20)).graph.degrees
+    ) == pytest.approx(20, abs=1)

@@ -102,7 +102,9 @@ def disc_with_jagged_rim(rings, seed=0):
 
 def band(rings, profile):
     """A surface with two rims: circles of equally many points, shifted against each other."""
-    around = max(8, int(2 * np.pi * profile.radius(np.array(profile.length / 2)) * rings / profile.length))
+    around = max(
+        8, int(2 * np.pi * profile.radius(np.array(profile.length / 2)) * rings / profile.length)
+    )
     i, j = np.mgrid[: rings + 1, :around]
     s = (i * profile.length / rings).ravel()
     phi = ((j + 0.5 * i) * 2 * np.pi / around).ravel()
@@ -111,7 +113,9 @@ def band(rings, profile):
     beside = (lower * around + (upper + 1) % around).ravel()
     above = here + around
     before = (lower + 1) * around + (upper - 1).ravel().reshape(lower.shape) % around
-    faces = np.concatenate([np.stack([here, beside, above], 1), np.stack([here, above, before.ravel()], 1)])
+    faces = np.concatenate(
+        [np.stack([here, beside, above], 1), np.stack([here, above, before.ravel()], 1)]
+    )
     return profile.vertices(s, phi), faces
 
 
@@ -132,7 +136,9 @@ def eigenvalues(vertices, faces, count=10):
 
 def assert_near(vertices, faces, profile, share):
     values = eigenvalues(vertices, faces)
-    np.testing.assert_allclose(values, profile.eigenvalues(10), rtol=share, atol=1e-8 / profile.length**2)
+    np.testing.assert_allclose(
+        values, profile.eigenvalues(10), rtol=share, atol=1e-8 / profile.length**2
+    )
 
 
 @pytest.mark.parametrize("rings", [10, 20])
@@ -196,7 +202,9 @@ def subdivided(vertices, faces):
     edges, number = np.unique(sides, axis=0, return_inverse=True)
     between = len(vertices) + number.reshape(3, -1).T
     parts = [np.stack([faces[:, k], between[:, k], between[:, k - 1]], axis=1) for k in range(3)]
-    return np.concatenate([vertices, vertices[edges].mean(axis=1)]), np.concatenate([*parts, between])
+    return np.concatenate([vertices, vertices[edges].mean(axis=1)]), np.concatenate(
+        [*parts, between]
+    )
 
 
 def torn_sphere(seed):

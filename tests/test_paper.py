@@ -16,7 +16,11 @@ from tangentbundle.manifolds import KleinBottle, Sphere, Torus
 
 TESTS = Path(__file__).parent
 PAGE = (TESTS.parent / "docs/theory/paper.md").read_text()
-ROWS = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in PAGE.splitlines() if line.startswith("| ")]
+ROWS = [
+    [cell.strip() for cell in line.strip("| ").split(" | ")]
+    for line in PAGE.splitlines()
+    if line.startswith("| ")
+]
 ROWS = [row for row in ROWS if row[0] != "paper"]
 
 ITEMS = {
@@ -63,7 +67,9 @@ def test_named_objects_and_tests_exist(row):
 def bundle(name):
     space, n, eps, eps_pca = CLOUDS[name]
     points = space.sample(n, seed=0)
-    return tb.TangentBundle.from_points(points, dim=space.dim, eps=eps, eps_pca=eps_pca, pca_center=False)
+    return tb.TangentBundle.from_points(
+        points, dim=space.dim, eps=eps, eps_pca=eps_pca, pca_center=False
+    )
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -72,7 +78,9 @@ def test_algorithm_1(name):
     space, _, _, eps_pca = CLOUDS[name]
     bases = frames(bundle(name).points, eps_pca, space.dim)
     planes = bases @ bases.swapaxes(1, 2)
-    np.testing.assert_allclose(bundle(name).frames @ bundle(name).frames.swapaxes(1, 2), planes, atol=1e-9)
+    np.testing.assert_allclose(
+        bundle(name).frames @ bundle(name).frames.swapaxes(1, 2), planes, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -92,7 +100,9 @@ def test_the_sampling_operator():
     ours, field = bundle("sphere"), np.random.default_rng(0).standard_normal((150, 3))
     flat = ours.to_coordinates(field).reshape(-1)
     for i in range(150):
-        np.testing.assert_allclose(flat[2 * i : 2 * (i + 1)], ours.frames[i].T @ field[i], atol=1e-14)
+        np.testing.assert_allclose(
+            flat[2 * i : 2 * (i + 1)], ours.frames[i].T @ field[i], atol=1e-14
+        )
 
 
 def test_the_dd_tnn():
@@ -118,7 +128,11 @@ def test_the_filter_of_figure_4():
     assert on.lowpass and on.gain == pytest.approx(1 / (3 * lam[0] ** 3)) and on.gain < 1
     assert on.lipschitz == pytest.approx(lam[0] ** -4)
     printed = tb.Spectral(lambda lam: 1 / (3 * lam**3))
-    assert printed.is_lowpass() and printed.lipschitz() == np.inf and not printed.is_nonamplifying((0.68, 10.0))
+    assert (
+        printed.is_lowpass()
+        and printed.lipschitz() == np.inf
+        and not printed.is_nonamplifying((0.68, 10.0))
+    )
 
 
 ACTIVATIONS = {
@@ -167,8 +181,12 @@ def test_the_papers_scales_against_the_bound_of_theorem_1():
     """Neighbourhoods of radius 0.71 on a tube of radius 0.1; on an Earth of radius 6356.8 no point has a neighbour."""
     assert np.sqrt(0.5) > 0.1
     with pytest.warns(tb.errors.GlobalNeighborhoodWarning):
-        tb.TangentBundle.from_points(tb.manifolds.Torus().sample(100, seed=0), dim=2, eps=0.5, eps_pca=0.8)
+        tb.TangentBundle.from_points(
+            tb.manifolds.Torus().sample(100, seed=0), dim=2, eps=0.5, eps_pca=0.8
+        )
     earth = tb.manifolds.Sphere(2).sample(400, seed=0)
     with pytest.raises(tb.errors.IsolatedPointsError):
         tb.TangentBundle.from_points(6356.8 * earth, dim=2, eps=0.5, eps_pca=0.8)
-    assert tb.TangentBundle.from_points(earth, dim=2, eps=0.5, eps_pca=0.8).graph.num_components == 1
+    assert (
+        tb.TangentBundle.from_points(earth, dim=2, eps=0.5, eps_pca=0.8).graph.num_components == 1
+    )

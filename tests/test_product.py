@@ -59,7 +59,9 @@ def assert_close(got, expected, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("d, reflections", [(1, False), (2, False), (2, True), (3, False), (5, False)])
+@pytest.mark.parametrize(
+    "d, reflections", [(1, False), (2, False), (2, True), (3, False), (5, False)]
+)
 def test_step_equals_the_reference_at_every_number_of_channels(d, reflections, dtype):
     matrix = matrix_of(d, dtype, reflections)
     for channels in CHANNELS:
@@ -105,7 +107,9 @@ def test_the_result_may_overwrite_z(d, dtype):
         assert_close(z, expected, dtype)
 
 
-@pytest.mark.parametrize("d, dtype, sources, targets", all_pairs([1, 2, 3, 5], DTYPES, [0, 2], [0, 3]), ids=str)
+@pytest.mark.parametrize(
+    "d, dtype, sources, targets", all_pairs([1, 2, 3, 5], DTYPES, [0, 2], [0, 3]), ids=str
+)
 def test_sources_and_targets(d, dtype, sources, targets):
     """Signals added to the step, and running sums that the step is added to."""
     matrix = matrix_of(d, dtype, reflections=True)
@@ -141,7 +145,9 @@ def test_no_channels_and_no_points_moved(d):
     assert torch.equal(x, before)  # inputs are read only
 
 
-@pytest.mark.parametrize("space", [Sphere(1), Sphere(2), KleinBottle(), Sphere(3), Sphere(5)], ids=repr)
+@pytest.mark.parametrize(
+    "space", [Sphere(1), Sphere(2), KleinBottle(), Sphere(3), Sphere(5)], ids=repr
+)
 @pytest.mark.parametrize("layout", ["strided", "permuted", "offset", "expanded"])
 def test_any_memory_layout_gives_the_same_product(space, layout):
     lap = bundle_of(space).laplacian()

@@ -60,7 +60,9 @@ def test_rates_that_no_unit_holds_do_not_drift(unit, per_second):
     length = 10**9 // NANOSECONDS[unit]
     if per_second * 100 > length:
         pytest.skip("the unit rounds by more than a hundredth of the step")
-    times = START.astype(f"datetime64[{unit}]") + np.rint(numbers * length / per_second).astype(np.int64)
+    times = START.astype(f"datetime64[{unit}]") + np.rint(numbers * length / per_second).astype(
+        np.int64
+    )
     clock, steps = Clock.of(times, len(times))
     assert np.array_equal(steps, numbers)
     assert np.array_equal(clock.steps(times, len(times)), numbers)

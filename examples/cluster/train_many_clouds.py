@@ -23,9 +23,13 @@ def clouds(count: int, points: int, device: torch.device) -> list[tuple]:
     found = []
     for seed in range(count):
         torus = tb.manifolds.Torus(R=1.0, r=0.3 + 0.3 * seed / max(count - 1, 1))
-        bundle = tb.TangentBundle.from_points(torch.from_numpy(torus.sample(points, seed=seed)), dim=2)
+        bundle = tb.TangentBundle.from_points(
+            torch.from_numpy(torus.sample(points, seed=seed)), dim=2
+        )
         clean = bundle.to_coordinates(torch.from_numpy(torus.tangent_field(bundle.points.numpy())))
-        noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed), dtype=clean.dtype)
+        noise = torch.randn(
+            clean.shape, generator=torch.Generator().manual_seed(seed), dtype=clean.dtype
+        )
         lap = bundle.laplacian().to(device)
         found.append(((clean + 0.5 * noise).to(device), lap, clean.to(device)))
     return found
@@ -44,7 +48,9 @@ def main() -> None:
 
     local, world = (int(os.environ.get(name, 1)) for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
     strategy = "ddp" if world > 1 else "auto"
-    fabric = Fabric(accelerator=options.accelerator, devices=local, num_nodes=world // local, strategy=strategy)
+    fabric = Fabric(
+        accelerator=options.accelerator, devices=local, num_nodes=world // local, strategy=strategy
+    )
     fabric.launch()
     torch.manual_seed(0)
     net = tb.nn.TNN([1, 8, 1]).double().to(fabric.device)
@@ -58,7 +64,9 @@ def main() -> None:
     )
     if fabric.is_global_zero:
         losses = result.history["training loss"]
-        print(f"{world} process(es): loss {losses[0]:.4f} at first, {losses[-1]:.4f} after {len(losses)} epochs")
+        print(
+            f"{world} process(es): loss {losses[0]:.4f} at first, {losses[-1]:.4f} after {len(losses)} epochs"
+        )
         if options.out:
             with open(options.out, "w") as file:  # noqa: PTH123
                 json.dump(losses, file)

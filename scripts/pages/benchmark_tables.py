@@ -38,13 +38,21 @@ def title(name: str) -> str:
 def section(path: Path) -> list[str]:
     result = json.loads(path.read_text())
     name, rows = result["name"], result["rows"]
-    machine = ", ".join(f"{key.replace('_', ' ')} {number(value)}" for key, value in result["machine"].items())
+    machine = ", ".join(
+        f"{key.replace('_', ' ')} {number(value)}" for key, value in result["machine"].items()
+    )
     versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
     where = "; ".join(filter(None, [result.get("date"), machine, versions]))
     lines = [f"## {name.replace('_', ' ')}", "", title(name), "", f"<small>{where}</small>", ""]
     if len(rows) <= LONG:
         return [*lines, *table(rows), ""]
-    return [*lines, f'??? note "{len(rows)} rows"', "", *(f"    {line}" for line in table(rows)), ""]
+    return [
+        *lines,
+        f'??? note "{len(rows)} rows"',
+        "",
+        *(f"    {line}" for line in table(rows)),
+        "",
+    ]
 
 
 def content() -> str:

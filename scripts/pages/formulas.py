@@ -7,7 +7,9 @@ import re
 
 from latex2mathml.converter import convert
 
-FORMULA = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\[\[(](?P<tex>.*?)\\[\])]</(?P=tag)>', re.DOTALL)
+FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\[\[(](?P<tex>.*?)\\[\])]</(?P=tag)>', re.DOTALL
+)
 BAR = re.compile(r'<mo(?: fence="false")?(?: stretchy="false")?>(?P<bar>&#x0007C;|&#x02016;)</mo>')
 SIGN = re.compile(r"(?<=</mo>)<mo>&#x02212;</mo>")
 CAPITAL = re.compile(r"<mi>(?=&#x003(?:9[1-9A-F]|A[0-9]);</mi>)")
@@ -26,4 +28,6 @@ def mathml(tex: str, *, block: bool = False) -> str:
 
 
 def on_page_content(content: str, **_) -> str:
-    return FORMULA.sub(lambda match: mathml(html.unescape(match["tex"]), block=match["tag"] == "div"), content)
+    return FORMULA.sub(
+        lambda match: mathml(html.unescape(match["tex"]), block=match["tag"] == "div"), content
+    )

@@ -59,7 +59,8 @@ def examples() -> list[Example]:
 
 def index(found: list[Example]) -> str:
     cards = "\n".join(
-        f'<a href="{e.name}.html"><img src="{e.name}.png" alt="{e.title}"><span>{e.title}</span></a>' for e in found
+        f'<a href="{e.name}.html"><img src="{e.name}.png" alt="{e.title}"><span>{e.title}</span></a>'
+        for e in found
     )
     text = (
         "Each example is a short script of the folder `examples`, run as it stands; `python scripts/run_examples.py` "
@@ -74,5 +75,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for example in found:
         files.append(File.generated(config, f"gallery/{example.name}.md", content=example.page()))
     entry = ["gallery/index.md", *({e.title: f"gallery/{e.name}.md"} for e in found)]
-    config.nav = [{"Gallery": entry} if item == {"Gallery": "gallery/"} else item for item in config.nav or []]
+    config.nav = [
+        {"Gallery": entry} if item == {"Gallery": "gallery/"} else item for item in config.nav or []
+    ]
     return files

@@ -27,7 +27,10 @@ def record_arguments(cls: type, attribute: str) -> None:
             bound = signature.bind(self, *args, **options)
             bound.apply_defaults()
             recorded = dict(list(bound.arguments.items())[1:])
-            copies = {name: list(value) if type(value) is list else value for name, value in recorded.items()}
+            copies = {
+                name: list(value) if type(value) is list else value
+                for name, value in recorded.items()
+            }
             object.__setattr__(self, attribute, copies)
         construct(self, *args, **options)
 
@@ -35,7 +38,10 @@ def record_arguments(cls: type, attribute: str) -> None:
 
 
 def _listed(value: Any) -> Any:
-    if isinstance(value, (Iterator, MappingView)) and type(value).__module__ in ("builtins", "itertools"):
+    if isinstance(value, (Iterator, MappingView)) and type(value).__module__ in (
+        "builtins",
+        "itertools",
+    ):
         return [*value]  # type: ignore[misc]
     return value
 
@@ -50,7 +56,9 @@ def construct(cls: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     kinds = _parameters(cls)
     named = dict(arguments)
     positional: list[Any] = []
-    has_rest = any(kind is inspect.Parameter.VAR_POSITIONAL and name in named for name, kind in kinds.items())
+    has_rest = any(
+        kind is inspect.Parameter.VAR_POSITIONAL and name in named for name, kind in kinds.items()
+    )
     for name, kind in kinds.items():
         if name not in named:
             continue

@@ -82,12 +82,16 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     """
     is_torch = isinstance(value, torch.Tensor)
     if is_torch and value.layout != torch.strided:
-        raise InvalidInputError(f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense().")
+        raise InvalidInputError(
+            f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense()."
+        )
     tensor = value if is_torch else _from_numpy(value, name)
     if not tensor.is_floating_point() and not tensor.is_complex():
         tensor = tensor.to(torch.float64)
     if tensor.dtype not in FLOATS:
-        raise DTypeError(f"{name} must be float32 or float64, got {tensor.dtype}; convert it first.")
+        raise DTypeError(
+            f"{name} must be float32 or float64, got {tensor.dtype}; convert it first."
+        )
     return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device)
 
 
@@ -113,13 +117,17 @@ def _from_numpy(value: Any, name: str) -> torch.Tensor:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"{name} must be an array of numbers, but cannot be read as one ({error}).") from error
+        raise InvalidInputError(
+            f"{name} must be an array of numbers, but cannot be read as one ({error})."
+        ) from error
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8 or array.dtype == np.float16:
         raise DTypeError(
             f"{name} must hold real numbers in float32 or float64, got dtype {array.dtype}. "
             "Convert it first, for example with np.asarray(a, dtype=np.float64)."
         )
-    array = array.astype(np.float64 if array.dtype.kind != "f" else array.dtype.newbyteorder("="), copy=False)
+    array = array.astype(
+        np.float64 if array.dtype.kind != "f" else array.dtype.newbyteorder("="), copy=False
+    )
     odd = any(stride < 0 or stride % array.itemsize for stride in array.strides)
     return torch.from_numpy(array.copy() if odd or not array.flags.writeable else array)
 
@@ -135,7 +143,9 @@ def is_transformed(tensor: Any) -> bool:
         return False
     functorch = torch._C._functorch
     if functorch.is_functorch_wrapped_tensor(tensor):
-        return functorch.maybe_get_level(tensor) >= 0  # those of transforms that have ended stay wrapped
+        return (
+            functorch.maybe_get_level(tensor) >= 0
+        )  # those of transforms that have ended stay wrapped
     return has_tangent(tensor)
 
 
@@ -182,7 +192,9 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
 
 def is_seen(tensor: torch.Tensor) -> bool:
     """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap`` and the like."""
-    traced = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    traced = (
+        torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    )
     return not traced and tensor.device.type == "cpu"
 
 
@@ -195,7 +207,9 @@ def points_tensor(points: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     """A cloud of points ``(n, D)``, checked, where it is."""
     tensor, kind = float_tensor(points, name)
     if tensor.ndim != 2 or tensor.shape[1] < 1:
-        raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
+        raise ShapeError(
+            f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}."
+        )
     return finite(tensor.detach(), name), kind
 
 
@@ -212,7 +226,9 @@ def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, Array
 
 def positive(value: Any, name: str) -> float:
     """A positive finite number from a Python, NumPy or torch scalar; all else is refused."""
-    number = value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
+    number = (
+        value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
+    )
     if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 < float(number) < np.inf:
         raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")
     return float(number)
@@ -220,8 +236,14 @@ def positive(value: Any, name: str) -> float:
 
 def nonnegative(value: Any, name: str) -> float:
     """A finite number of at least zero from a Python, NumPy or torch scalar; all else is refused."""
-    number = value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
-    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 <= float(number) < np.inf:
+    number = (
+        value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
+    )
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, Real)
+        or not 0.0 <= float(number) < np.inf
+    ):
         raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}.")
     return float(number)
 

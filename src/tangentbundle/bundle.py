@@ -122,7 +122,9 @@ class TangentBundle(BundleOperators):
         ((80, 120), torch.Size([200, 3, 2]))
         """
         scale, (x, _, sizes) = Scale(**options), clouds_of(points, batch)
-        dim, _ = resolve_dimension(host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, scale.eps_pca)
+        dim, _ = resolve_dimension(
+            host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, scale.eps_pca
+        )
         clouds = Clouds.of(points, batch, dim, scale, check_kernel(kernel))
         clouds.warn()
         return clouds.laplacian()
@@ -153,12 +155,24 @@ class TangentBundle(BundleOperators):
             graph, eps = build_graph(cloud, bases.shape[2], scale, order=order)
         warn_of_scale(graph)
         connection = connect(bases, graph, kind.numpy_dtype, order)
-        geometry = cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases
+        geometry = (
+            cloud,
+            graph,
+            connection,
+            order,
+            check_kernel(kernel),
+            eps,
+            bases.shape[2],
+            kind,
+            bases,
+        )
         return cls(*geometry, second_form=second_form)
 
     @classmethod
     @threads_by_size
-    def from_latlon(cls, lat: Array, lon: Array, *, radius: float = 1.0, **options: Any) -> TangentBundle:
+    def from_latlon(
+        cls, lat: Array, lon: Array, *, radius: float = 1.0, **options: Any
+    ) -> TangentBundle:
         r"""Points on a sphere from latitude and longitude ``(n,)`` in degrees.
 
         ``radius`` is the unit of all lengths: with that of the Earth in metres, ``earth.RADIUS``, divergence and
@@ -178,11 +192,15 @@ class TangentBundle(BundleOperators):
         """
         points, frames, kind = latlon_frames(lat, lon)
         sphere = Sphere(2, positive(radius, "radius"))
-        return cls.from_frames(kind.wrap(radius * points), frames, second_form=sphere.second_form, **options)
+        return cls.from_frames(
+            kind.wrap(radius * points), frames, second_form=sphere.second_form, **options
+        )
 
     @classmethod
     @threads_by_size
-    def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:
+    def from_mesh(
+        cls, vertices: Array, faces: Array, *, frames: Array | None = None
+    ) -> TangentBundle:
         r"""The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex numbers.
 
         Its Laplacian is that of the surface the triangles form, :math:`\Delta = A^{-1}(S - D)` with cotangent weights
@@ -201,7 +219,9 @@ class TangentBundle(BundleOperators):
         cloud, order, kind = sorted_cloud(vertices, "vertices")
         bases = None if frames is None else check_frames(frames, cloud)[order]
         triangles = np.ascontiguousarray(np.argsort(order)[check_faces(faces, cloud)])
-        graph, connection, bases, mesh = mesh_geometry(cloud, triangles, order, bases, kind.numpy_dtype)
+        graph, connection, bases, mesh = mesh_geometry(
+            cloud, triangles, order, bases, kind.numpy_dtype
+        )
         eps = float(np.square(graph.distances).mean())
         return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)
 
@@ -211,7 +231,11 @@ class TangentBundle(BundleOperators):
             how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
         pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
         near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours per point"
-        edges = f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}" if self.mesh is None else f"mesh of {self.mesh}"
+        edges = (
+            f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}"
+            if self.mesh is None
+            else f"mesh of {self.mesh}"
+        )
         return (
             f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, rank={self.rank}, "
             f"{edges})"

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, host, on_host, positive_integer
+from .arrays import (
+    Array,
+    ArrayKind,
+    finite_where_seen,
+    float_tensor,
+    host,
+    on_host,
+    positive_integer,
+)
 from .errors import InvalidInputError, ShapeError
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph
@@ -53,14 +61,18 @@ class BundleSignals:
         """The bases in the user's order, where they are."""
         held = vars(self)["sorted_frames"]
         if held is None:
-            raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
+            raise InvalidInputError(
+                "the scalar bundle has no frames: its signals are functions (n, 1, c) already."
+            )
         return self._unsorted(held)
 
     @property
     def points(self) -> Array:
         """The points ``(n, D)`` in the kind they came in."""
         held = vars(self)["sorted_points"]
-        return self.kind.wrap(self._unsorted(held.points if isinstance(held, TensorCloud) else held))
+        return self.kind.wrap(
+            self._unsorted(held.points if isinstance(held, TensorCloud) else held)
+        )
 
     @property
     def frames(self) -> Array:
@@ -100,7 +112,9 @@ class BundleSignals:
             raise ShapeError(
                 f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}."
             )
-        vectors = torch.einsum("nij,...njc->...nic", torch.as_tensor(self._frames()).to(tensor), tensor)
+        vectors = torch.einsum(
+            "nij,...njc->...nic", torch.as_tensor(self._frames()).to(tensor), tensor
+        )
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
 
 
@@ -135,7 +149,9 @@ class BundleOperators(BundleSignals):
         return self.sorted_graph.relabel(self.order)
 
     @threads_by_size
-    def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
+    def laplacian(
+        self, *, calibrate: Calibration | bool = True, order: int | None = None
+    ) -> ConnectionLaplacian:
         r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average :math:`P = M^{-1} S`.
 
         .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}
@@ -158,9 +174,13 @@ class BundleOperators(BundleSignals):
             weighted = self.sorted_graph, self.connection, self.mesh.weights, self.mesh.areas
             return area_laplacian(*weighted, self.order, self.kind, self.sorted_frames)
         averages, constant = self._averages(), check_kernel(self.kernel).calibration(self.dim)
-        moments = partial(coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"]))
+        moments = partial(
+            coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"])
+        )
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
-        return self._assemble(averages, scale, usual if order is None else positive_integer(order, "order"))
+        return self._assemble(
+            averages, scale, usual if order is None else positive_integer(order, "order")
+        )
 
     @threads_by_size
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
@@ -170,7 +190,9 @@ class BundleOperators(BundleSignals):
         the scalar bundle these are the usual graph (or cloud) Laplacians; on others, edges transport the vectors.
         """
         if not isinstance(normalization, Normalization):
-            raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
+            raise InvalidInputError(
+                f"expected a normalization such as operators.Symmetric(), got {normalization!r}."
+            )
         return self._assemble(self._averages(normalization))
 
     @cached_property
@@ -181,7 +203,9 @@ class BundleOperators(BundleSignals):
     def _averages(self, normalization: Normalization | None = None) -> Averages:
         return Averages.of(self.sorted_graph, self._weights(), normalization)
 
-    def _assemble(self, averages: Averages, scale: float = 1.0, terms: int = 1) -> ConnectionLaplacian:
+    def _assemble(
+        self, averages: Averages, scale: float = 1.0, terms: int = 1
+    ) -> ConnectionLaplacian:
         held = vars(self)
         parts = self.sorted_graph, self.connection, averages, scale, held["order"], self.kind
         return assemble(*parts, held["sorted_frames"], terms)
@@ -208,6 +232,8 @@ class BundleOperators(BundleSignals):
         graph = self.sorted_graph
         once = np.flatnonzero(graph.rows < graph.indices)
         edge_index = self.order[np.stack([graph.indices[once], graph.rows[once]])]
-        weights = np.maximum(self.edge_weights()[once], 0.0)  # of a mesh, a few may be negative at the boundary
+        weights = np.maximum(
+            self.edge_weights()[once], 0.0
+        )  # of a mesh, a few may be negative at the boundary
         maps = self.kind.wrap(self.connection.blocks(once))
         return Sheaf.from_edges(edge_index, maps, self.kind.wrap(weights), len(self.order))

@@ -45,11 +45,15 @@ class FieldSample:
 
     def noisy(self, tau: float, seed: Seed = None) -> FieldSample:
         """The same with white Gaussian noise of standard deviation tau in each of the three ambient directions."""
-        noise = positive(tau, "tau") * np.random.default_rng(seed).standard_normal(self.vectors.shape)
+        noise = positive(tau, "tau") * np.random.default_rng(seed).standard_normal(
+            self.vectors.shape
+        )
         return replace(self, vectors=self.vectors + noise)
 
 
-def torus_field(n: float, field: TorusField = Torus.paper_field, *, seed: Seed = None) -> FieldSample:
+def torus_field(
+    n: float, field: TorusField = Torus.paper_field, *, seed: Seed = None
+) -> FieldSample:
     r"""The paper's denoising data: a field at random points of a torus with radii b = 0.3 and a = 0.1,
 
     .. math:: ((b + a \cos\theta) \cos\phi,\; (b + a \cos\theta) \sin\phi,\; a \sin\theta)
@@ -99,7 +103,9 @@ def torus_klein_clouds(
         if len(sizes):
             box = np.stack(surface._point(*_grid(360).T), axis=1)
             sides = np.ptp(box, axis=0)
-            sampled = surface.sample(int(sizes.sum()), rng) - (box.min(axis=0) + box.max(axis=0)) / 2
+            sampled = (
+                surface.sample(int(sizes.sum()), rng) - (box.min(axis=0) + box.max(axis=0)) / 2
+            )
             clouds += np.split(sampled / (sides if stretch else sides.max()), np.cumsum(sizes)[:-1])
     return [clouds[i] for i in np.argsort(np.argsort(labels, kind="stable"))], labels
 

@@ -55,7 +55,9 @@ class Diagnosis:
         low, middle, high = self.neighbors
         rows = [
             ("points, dimension", f"{self.num_points}, {self.dim}"),
-            ("mesh", self.mesh) if self.mesh else ("scale eps", f"{self.eps:.4g} (radius {self.eps**0.5:.4g})"),
+            ("mesh", self.mesh)
+            if self.mesh
+            else ("scale eps", f"{self.eps:.4g} (radius {self.eps**0.5:.4g})"),
             ("neighbours per point", f"{low} to {high}, median {middle:.0f}"),
             ("neighbourhood size", f"{self.neighborhood_share:.1%} of the points"),
             ("components", f"{self.components}"),
@@ -64,9 +66,15 @@ class Diagnosis:
             counts = ", ".join(f"{d}: {c}" for d, c in self.dimension_histogram.items())
             rows.append(("local dimensions", counts))
         if self.frame_residual is not None:
-            rows.append(("residual variance", "median {:.2%}, worst {:.2%}".format(*self.frame_residual)))
+            rows.append(
+                ("residual variance", "median {:.2%}, worst {:.2%}".format(*self.frame_residual))
+            )
         word = "yes" if self.orientable else "no"
-        detail = "consistent frames" if self.consistent else f"{self.frustration:.2%} of edges remain reflections"
+        detail = (
+            "consistent frames"
+            if self.consistent
+            else f"{self.frustration:.2%} of edges remain reflections"
+        )
         rows.append(("orientable", f"{word} ({detail})"))
         if self.normal_share is not None:
             rows.append(("normal component", f"{self.normal_share:.1%} of the energy"))
@@ -89,7 +97,9 @@ def cover_signs(graph: NeighborGraph, det: np.ndarray) -> np.ndarray | None:
 def tree_signs(edges: NeighborGraph) -> np.ndarray:
     """Return signs ``(n,)`` of frames that agree along a spanning tree of edges with similar tangent spaces."""
     facing = edges.to_scipy()
-    cost = sparse.csr_array((1.0 + 1e-9 - np.abs(facing.data), facing.indices, facing.indptr), shape=facing.shape)
+    cost = sparse.csr_array(
+        (1.0 + 1e-9 - np.abs(facing.data), facing.indices, facing.indptr), shape=facing.shape
+    )
     signs = csgraph.minimum_spanning_tree(cost).astype(bool) * facing
     both = sparse.csr_array(signs + signs.T)
     tree = NeighborGraph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data)

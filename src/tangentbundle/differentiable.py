@@ -91,17 +91,24 @@ class DifferentiableBundle:
 
     def __post_init__(self) -> None:
         if self.bundle.pca is None or self.points.shape != self.bundle.sorted_points.shape:
-            raise InvalidInputError("a DifferentiableBundle takes points and the bundle that from_points made of them.")
+            raise InvalidInputError(
+                "a DifferentiableBundle takes points and the bundle that from_points made of them."
+            )
 
     @classmethod
     @threads_by_size
     def from_points(cls, points: Tensor, **options: Any) -> DifferentiableBundle:
         """The bundle of points ``(n, D)``; ``options`` are those of ``TangentBundle.from_points``."""
         if not isinstance(points, Tensor):
-            raise InvalidInputError(f"points must be a torch tensor, to have gradients, got {type(points).__name__}.")
+            raise InvalidInputError(
+                f"points must be a torch tensor, to have gradients, got {type(points).__name__}."
+            )
         bundle = TangentBundle.from_points(points.detach(), **options)
         return cls(
-            float_tensor(points, "points")[0], bundle, options.get("pca_center", True), bool(options.get("eps_pca"))
+            float_tensor(points, "points")[0],
+            bundle,
+            options.get("pca_center", True),
+            bool(options.get("eps_pca")),
         )
 
     @cached_property
@@ -132,7 +139,10 @@ class DifferentiableBundle:
         weights = Biweight().profile(steps.norm(dim=1) / reach)[:, None]
         total = steps.new_zeros(n, 1).index_add(0, rows, weights)
         if self.pca_center:
-            steps = steps - (torch.zeros_like(self._sorted).index_add(0, rows, weights * steps) / total)[rows]
+            steps = (
+                steps
+                - (torch.zeros_like(self._sorted).index_add(0, rows, weights * steps) / total)[rows]
+            )
         squares = steps[:, :, None] * (weights / total[rows] * steps)[:, None]
         return steps.new_zeros(n, *squares.shape[1:]).index_add(0, rows, squares)
 
@@ -148,14 +158,18 @@ class DifferentiableBundle:
         distances, nearest = nearest_distances(cloud, least, poor)
         rows = np.concatenate([graph.rows[rich], np.repeat(poor, least)])
         cols = np.concatenate([graph.indices[rich], nearest.ravel()])
-        reach = np.concatenate([np.full(rich.sum(), radius), np.repeat(1.2 * distances[:, -1], least)])
+        reach = np.concatenate(
+            [np.full(rich.sum(), radius), np.repeat(1.2 * distances[:, -1], least)]
+        )
         return self._tensor(rows), self._tensor(cols), self._tensor(reach)
 
     @cached_property
     def frames(self) -> Tensor:
         """Tangent bases ``(n, D, d)``."""
         with torch.inference_mode(False), torch.enable_grad():
-            return torch.zeros_like(self._sorted_frames).index_copy(0, self._order, self._sorted_frames)
+            return torch.zeros_like(self._sorted_frames).index_copy(
+                0, self._order, self._sorted_frames
+            )
 
     def to_coordinates(self, vectors: Tensor) -> Tensor:
         """Ambient vectors ``(..., n, D)`` to a signal ``(..., n, d, 1)``."""
@@ -170,11 +184,15 @@ class DifferentiableBundle:
         """The connection Laplacian; ``options`` are those of ``TangentBundle.laplacian``."""
         with outside_transforms():
             constant = self.bundle.laplacian(**options)
-        tensors: Any = (tensor.to(self.points.device) for tensor in self.bundle.sorted_graph.tensors)
+        tensors: Any = (
+            tensor.to(self.points.device) for tensor in self.bundle.sorted_graph.tensors
+        )
         graph = NeighborGraph(*tensors)
         rows, cols = graph.edge_rows, graph.tensors[1]
         steps = self._sorted[cols] - self._sorted[rows]
-        averages = Averages.of(graph, check_kernel(self.bundle.kernel)(steps.norm(dim=1) / self.bundle.eps**0.5))
+        averages = Averages.of(
+            graph, check_kernel(self.bundle.kernel)(steps.norm(dim=1) / self.bundle.eps**0.5)
+        )
         product = self._sorted_frames[rows].mT @ self._sorted_frames[cols]
         maps = product @ inverse_root(product.mT @ product)
         values, share = maps * averages.factors[:, None, None], averages.mass / averages.mass.sum()

@@ -39,16 +39,22 @@ def fetch(
     if mirror and "://" not in mirror:
         path = Path(mirror).expanduser() / name
         if not path.is_file():
-            raise DownloadError(f"the folder {mirror} has no file {name}. Put it there, or unset {MIRROR}.")
+            raise DownloadError(
+                f"the folder {mirror} has no file {name}. Put it there, or unset {MIRROR}."
+            )
         if sha256 and (digest := pooch.file_hash(path)) != sha256:
-            raise DamagedFileError(f"{path} has SHA-256 {digest}, expected {sha256}. Download it again.")
+            raise DamagedFileError(
+                f"{path} has SHA-256 {digest}, expected {sha256}. Download it again."
+            )
         check(path)
         return path
     url = f"{(mirror or base).rstrip('/')}/{name}"
     _require_https(url)
     folder = Path(cache or pooch.os_cache("tangentbundle"))
     store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
-    redirects = {"response": lambda r, **_: _require_https(urljoin(r.url, r.headers.get("Location", "")))}
+    redirects = {
+        "response": lambda r, **_: _require_https(urljoin(r.url, r.headers.get("Location", "")))
+    }
     try:
         path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks=redirects)))
         check(path)
@@ -66,5 +72,8 @@ def fetch(
 def _require_https(url: str) -> None:
     """Refuse other addresses, except on this machine."""
     parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (("http", "localhost"), ("http", "127.0.0.1")):
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (
+        ("http", "localhost"),
+        ("http", "127.0.0.1"),
+    ):
         raise DownloadError(f"expected an address that begins with https://, got {url}.")

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import filelock
 
-from .errors import BusyFolderError, DamagedFileError, InvalidInputError, OutputError, TangentBundleError
+from .errors import (
+    BusyFolderError,
+    DamagedFileError,
+    InvalidInputError,
+    OutputError,
+    TangentBundleError,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -32,15 +38,23 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     try:
         target = check_place(path)
-        with tempfile.TemporaryDirectory(prefix=".writing.", dir=target.parent, ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(
+            prefix=".writing.", dir=target.parent, ignore_cleanup_errors=True
+        ) as folder:
             place = Path(folder) / path.name
             yield place
             put(place, target)
     except TangentBundleError:
         raise
     except (OSError, RuntimeError) as error:  # netCDF and Arrow raise RuntimeError
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
-        raise OutputError(f"cannot write {path}: {reason}. Choose another place; nothing was left.") from error
+        reason = (
+            error.strerror
+            if isinstance(error, OSError) and error.strerror
+            else str(error).splitlines()[0]
+        )
+        raise OutputError(
+            f"cannot write {path}: {reason}. Choose another place; nothing was left."
+        ) from error
 
 
 def put(place: Path, target: Path) -> None:
@@ -73,7 +87,9 @@ def check_place(path: Path) -> Path:
         problem = f"the name has more than {MAX_NAME_BYTES} bytes. Choose a shorter one."
     elif not place.parent.is_dir():
         problem = f"no such folder: {place.parent}. Create it, or choose another place."
-    elif not os.access(place.parent, os.W_OK) or (exists and not os.access(place, os.R_OK | os.W_OK)):
+    elif not os.access(place.parent, os.W_OK) or (
+        exists and not os.access(place, os.R_OK | os.W_OK)
+    ):
         problem = "there is no permission. Choose another place."
     elif exists and not place.is_file():
         kind = "a folder" if place.is_dir() else "a device"
@@ -86,7 +102,9 @@ def check_place(path: Path) -> Path:
 def check_html(path: Path) -> None:
     """Refuse, before any work, a report that cannot be written."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise OutputError(f"expected an .html file for the report, got {path.name}. Change the suffix.")
+        raise OutputError(
+            f"expected an .html file for the report, got {path.name}. Change the suffix."
+        )
     check_place(path)
 
 
@@ -112,7 +130,9 @@ def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
         lock.release()
 
 
-def write_tensors(path: str | os.PathLike, kind: str, tensors: Mapping[str, torch.Tensor], notes: Any) -> None:
+def write_tensors(
+    path: str | os.PathLike, kind: str, tensors: Mapping[str, torch.Tensor], notes: Any
+) -> None:
     """Tensors and JSON ``notes`` in one safetensors file, atomically, with a checksum over all of it."""
     from safetensors.torch import save
 
@@ -133,7 +153,15 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
         with safe_open(source, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
-    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError, MemoryError, OverflowError) as error:
+    except (
+        SafetensorError,
+        OSError,
+        ValueError,
+        KeyError,
+        RuntimeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
         raise DamagedFileError(
             f"{source} is not a readable safetensors file ({error}): it is damaged, cut short or of another kind."
         ) from error
@@ -141,9 +169,13 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
     if found != kind:
         raise DamagedFileError(f"{source} holds {found!r}, expected {kind!r}.")
     if version != "1":
-        raise DamagedFileError(f"{source} has format version {version}, this library reads version 1. Update it.")
+        raise DamagedFileError(
+            f"{source} has format version {version}, this library reads version 1. Update it."
+        )
     if _digest(kind, tensors, metadata.get("notes", "")) != metadata.get("sha256"):
-        raise DamagedFileError(f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew.")
+        raise DamagedFileError(
+            f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew."
+        )
     try:
         return tensors, json.loads(metadata["notes"])
     except (KeyError, ValueError, RecursionError) as error:

@@ -55,4 +55,6 @@ def empty_like(tensor: torch.Tensor) -> torch.Tensor:
 
     if tensor.device.type != "cpu" or tensor.nbytes < LARGE_BUFFER_BYTES:
         return torch.empty_like(tensor, memory_format=torch.contiguous_format)
-    return torch.from_numpy(np.empty(tensor.shape, np.float32 if tensor.dtype == torch.float32 else np.float64))
+    return torch.from_numpy(
+        np.empty(tensor.shape, np.float32 if tensor.dtype == torch.float32 else np.float64)
+    )

@@ -308,7 +308,9 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 1024
         return
     workers = num_threads()
     pieces = max(min(4 * workers, -(-n // grain)) if workers > 1 else 1, -(-n // MAX_ROWS))
-    waiting = iter([*pairwise(n * k // pieces for k in range(pieces + 1))])  # shared: a thread takes the next range
+    waiting = iter(
+        [*pairwise(n * k // pieces for k in range(pieces + 1))]
+    )  # shared: a thread takes the next range
 
     def work() -> None:
         for start, stop in waiting:

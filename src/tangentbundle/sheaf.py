@@ -42,29 +42,46 @@ class Sheaf:
     """
 
     def __init__(
-        self, graph: SheafGraph, maps: Array, weights: Array | None = None, *, orthogonal: bool = False
+        self,
+        graph: SheafGraph,
+        maps: Array,
+        weights: Array | None = None,
+        *,
+        orthogonal: bool = False,
     ) -> None:
         tensor, self.kind = float_tensor(maps, "maps")
         m, shape = len(graph.edges), tuple(tensor.shape)
         fits = (len(shape) == 4 and shape[1] == 2) or (len(shape) == 3 and shape[1] == shape[2])
         if shape[:1] != (m,) or not fits or 0 in shape[1:]:
-            raise ShapeError(f"maps of {m} edges must have shape ({m}, 2, k, d) or ({m}, d, d), got {shape}.")
+            raise ShapeError(
+                f"maps of {m} edges must have shape ({m}, 2, k, d) or ({m}, d, d), got {shape}."
+            )
         if graph.edges.device != tensor.device:
-            raise DeviceError(f"maps are on {tensor.device} but the graph is on {graph.edges.device}. Move one.")
+            raise DeviceError(
+                f"maps are on {tensor.device} but the graph is on {graph.edges.device}. Move one."
+            )
         if len(shape) == 3:
             tensor = torch.stack([tensor, eye_like(tensor).expand(shape)], dim=1)
         self.graph, self.maps, self.weights = graph, finite_where_seen(tensor, "maps"), None
         self.orthogonal = orthogonal
         if weights is not None:
-            self.weights = finite_where_seen(float_tensor(weights, "weights")[0], "weights").to(tensor)
+            self.weights = finite_where_seen(float_tensor(weights, "weights")[0], "weights").to(
+                tensor
+            )
             if self.weights.shape != (m,):
-                raise ShapeError(f"weights of {m} edges must have shape ({m},), got {tuple(self.weights.shape)}.")
+                raise ShapeError(
+                    f"weights of {m} edges must have shape ({m},), got {tuple(self.weights.shape)}."
+                )
             if is_seen(self.weights) and bool((self.weights < 0).any()):
                 raise InvalidInputError("weights must not be negative.")
 
     @classmethod
     def from_edges(
-        cls, edge_index: Array, maps: Array, weights: Array | None = None, num_nodes: int | None = None
+        cls,
+        edge_index: Array,
+        maps: Array,
+        weights: Array | None = None,
+        num_nodes: int | None = None,
     ) -> Sheaf:
         r"""The sheaf of a graph and maps, which may be tensors with gradients.
 
@@ -86,15 +103,22 @@ class Sheaf:
         torch.Size([1, 2, 2])
         """
         device = float_tensor(maps, "maps")[0].device
-        graph, given = SheafGraph.from_edge_index(edge_index, num_nodes, device), np.shape(edge_index)[-1]
+        graph, given = (
+            SheafGraph.from_edge_index(edge_index, num_nodes, device),
+            np.shape(edge_index)[-1],
+        )
 
         def select(values: Array, name: str) -> Array:
             tensor, kind = float_tensor(values, name)
             if tensor.shape[:1] != (given,):
-                raise ShapeError(f"{name} must have an entry for each of {given} edges, got {tuple(tensor.shape)}.")
+                raise ShapeError(
+                    f"{name} must have an entry for each of {given} edges, got {tuple(tensor.shape)}."
+                )
             return kind.wrap(tensor.to(device).index_select(0, graph.listings))
 
-        return cls(graph, select(maps, "maps"), None if weights is None else select(weights, "weights"))
+        return cls(
+            graph, select(maps, "maps"), None if weights is None else select(weights, "weights")
+        )
 
     @property
     def dim(self) -> int:
@@ -117,7 +141,9 @@ class Sheaf:
         values, so that a GPU is not waited for.
         """
         if not (degrees is None or isinstance(degrees, Degrees)):
-            raise InvalidInputError(f"degrees must be an object such as BlockDegrees(), got {degrees!r}.")
+            raise InvalidInputError(
+                f"degrees must be an object such as BlockDegrees(), got {degrees!r}."
+            )
         graph, maps = self.graph, self.maps
         fixed = degrees, maps.dtype, self.dim
         if not (self.orthogonal and self.weights is None and degrees is not None):
@@ -136,7 +162,9 @@ class Sheaf:
         matrix = graph.indptr, graph.cols, values, graph.order
         return SheafLaplacian(*matrix, mass, 1.0 / bound, self.dim, self.kind)
 
-    def _degrees(self, degrees: Degrees | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, float]:
+    def _degrees(
+        self, degrees: Degrees | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, float]:
         """Blocks (n, d, d) on the diagonal of P, factors of the others on the left and right (or one), and the bound.
 
         Orthogonal maps have multiples of the unit matrix there, as numbers (n, 1, 1).
@@ -157,7 +185,12 @@ class Sheaf:
         if factors.shape[-1] > 1:
             return eye_like(maps) - factors @ diagonal @ factors, target, source, bound
         scaled = factors.square() * diagonal
-        return eye_like(maps) - scaled * (eye_like(maps) if self.orthogonal else 1), source * target, None, bound
+        return (
+            eye_like(maps) - scaled * (eye_like(maps) if self.orthogonal else 1),
+            source * target,
+            None,
+            bound,
+        )
 
     def __repr__(self) -> str:
         m, _, _, d = self.maps.shape

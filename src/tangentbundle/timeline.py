@@ -41,7 +41,9 @@ class Timeline:
     def segments(self) -> list[slice]:
         """Longest stretches without a gap."""
         cuts = np.flatnonzero(np.diff(self.ticks) > 1) + 1
-        return [slice(int(a), int(b)) for a, b in zip([0, *cuts], [*cuts, len(self.ticks)], strict=True)]
+        return [
+            slice(int(a), int(b)) for a, b in zip([0, *cuts], [*cuts, len(self.ticks)], strict=True)
+        ]
 
 
 def regular(times: Times) -> Timeline:
@@ -78,7 +80,9 @@ def regular(times: Times) -> Timeline:
     steps = _multiples(gaps, _mean_single_step(gaps), slack=MAX_JITTER)
     if steps is not None:
         return Timeline(np.append(0, np.cumsum(steps)), _rounded_step(gaps, steps, unit), ends)
-    shortest, longest = (_in_coarsest_unit(_duration(gap, unit)) for gap in (gaps.min(), gaps.max()))
+    shortest, longest = (
+        _in_coarsest_unit(_duration(gap, unit)) for gap in (gaps.min(), gaps.max())
+    )
     raise InvalidInputError(
         f"times must lie on a regular clock, gaps allowed; differences range from {shortest} to {longest} "
         "and are no multiples of the commonest one. Resample the series first."
@@ -181,7 +185,11 @@ def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarr
     where = before + 1
     means = (values[before] + values[where]) / 2
     filled = np.insert(np.zeros(len(times), bool), where, True)
-    return np.insert(times, where, line.after(times[before])), np.insert(values, where, means, axis=0), filled
+    return (
+        np.insert(times, where, line.after(times[before])),
+        np.insert(values, where, means, axis=0),
+        filled,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,25 +245,33 @@ class Clock:
         times, origin = _checked(times, count), self.origin
         if times.dtype.kind != origin.dtype.kind:
             kind = "dates" if origin.dtype.kind == "M" else "step numbers, or none"
-            raise InvalidInputError(f"fit had {kind} as times; predict must have them too, got {times.dtype}.")
+            raise InvalidInputError(
+                f"fit had {kind} as times; predict must have them too, got {times.dtype}."
+            )
         if origin.dtype.kind == "M" and np.datetime_data(self.step)[0] == "M":
             times, origin = times.astype("datetime64[M]"), origin.astype("datetime64[M]")
         exact = (times - origin) / self.step
         steps = np.rint(exact).astype(int)
         if np.abs(exact - steps).max() > 0.02:
-            raise InvalidInputError(f"times of predict do not lie on the clock of fit, whose step is {self.step}.")
+            raise InvalidInputError(
+                f"times of predict do not lie on the clock of fit, whose step is {self.step}."
+            )
         return steps
 
 
 def _checked(times: Any, count: int) -> np.ndarray:
     times = np.asarray(times)
     if times.shape != (count,):
-        raise ShapeError(f"times must have shape ({count},), one for each field, got {times.shape}.")
+        raise ShapeError(
+            f"times must have shape ({count},), one for each field, got {times.shape}."
+        )
     if times.dtype.kind == "M":
         regular(times)
         return times.astype(f"datetime64[{_unit_of(times)}]")
     if times.dtype.kind not in "iu":
-        raise InvalidInputError(f"times must be dates (datetime64) or integer step numbers, got {times.dtype}.")
+        raise InvalidInputError(
+            f"times must be dates (datetime64) or integer step numbers, got {times.dtype}."
+        )
     if (np.diff(times.astype(int)) <= 0).any():
         raise InvalidInputError("times must ascend without repeats. Sort them, drop repeats.")
     return times.astype(int)

@@ -12,8 +12,21 @@ from .job import Commands
 from .predict import denoise, forecast, interpolate
 from .standalone import demo, doctor, reproduce
 
-app = typer.Typer(name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
-for function in (demo, inspect, denoise, interpolate, forecast, filter, decompose, spectrum, doctor, reproduce):
+app = typer.Typer(
+    name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False
+)
+for function in (
+    demo,
+    inspect,
+    denoise,
+    interpolate,
+    forecast,
+    filter,
+    decompose,
+    spectrum,
+    doctor,
+    reproduce,
+):
     app.command()(function)
 
 
@@ -24,7 +37,9 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def main(version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False) -> None:
+def main(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False,
+) -> None:
     """Analyse, denoise, interpolate and forecast vector fields on curved spaces.
 
     Reads and writes CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF and Zarr. Columns are found by name, or named by

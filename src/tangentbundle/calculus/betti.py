@@ -15,7 +15,13 @@ import numpy as np
 import torch
 
 from ..arrays import host
-from ..errors import AccuracyWarning, NotOrientableError, TangentBundleError, UndeterminedError, outside
+from ..errors import (
+    AccuracyWarning,
+    NotOrientableError,
+    TangentBundleError,
+    UndeterminedError,
+    outside,
+)
 from .curvature import hodge_laplacian
 from .derivatives import Derivatives
 from .topology import consistent_signs, has_boundary
@@ -114,7 +120,9 @@ def estimate_betti_number(
     """
     components = bundle.sorted_graph.num_components
     is_closed = not has_boundary(bundle)
-    values, functions = bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
+    values, functions = (
+        bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
+    )
     levels = host(values)[components - 1 :]
     is_orientable = _is_orientable(bundle)
     pairs_below = 0
@@ -191,14 +199,18 @@ def euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
     2
     """
     if bundle.dim != 2:
-        return EulerCharacteristic(None, f"it is looked for on surfaces, d = 2, and here d = {bundle.dim}")
+        return EulerCharacteristic(
+            None, f"it is looked for on surfaces, d = 2, and here d = {bundle.dim}"
+        )
     if has_boundary(bundle):
         return EulerCharacteristic(None, "the surface has a boundary")
     components = bundle.sorted_graph.num_components
     if bundle.mesh is not None:
         faces = bundle.mesh.faces
         return EulerCharacteristic(bundle.num_points - 3 * len(faces) // 2 + len(faces))
-    if bundle.second_form is not None and bool((torch.as_tensor(bundle.curvature().gaussian) > 0).all()):
+    if bundle.second_form is not None and bool(
+        (torch.as_tensor(bundle.curvature().gaussian) > 0).all()
+    ):
         return EulerCharacteristic(2 * components)
     if bundle.num_points > MAX_EULER_POINTS:
         return EulerCharacteristic(None, f"the surface has more than {MAX_EULER_POINTS} points")
@@ -209,7 +221,9 @@ def euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
     except TangentBundleError as error:  # too few points, or no convergence
         return EulerCharacteristic(None, str(error))
     if estimate.number is None:
-        return EulerCharacteristic(None, f"the first Betti number is undetermined: {estimate.reason}")
+        return EulerCharacteristic(
+            None, f"the first Betti number is undetermined: {estimate.reason}"
+        )
     return EulerCharacteristic(2 * components - estimate.number)
 
 
@@ -225,7 +239,11 @@ def _is_orientable(bundle: TangentBundle) -> bool:
 
 
 def _shifts_of_gradients(
-    bundle: TangentBundle, levels: np.ndarray, gradients: torch.Tensor, values: np.ndarray, fields: torch.Tensor
+    bundle: TangentBundle,
+    levels: np.ndarray,
+    gradients: torch.Tensor,
+    values: np.ndarray,
+    fields: torch.Tensor,
 ) -> np.ndarray:
     """By how much the eigenvalues of ``gradients`` (n, d, k) exceed those of their functions, ``levels`` (k,).
 

@@ -50,7 +50,9 @@ class Curvature:
     def gaussian(self) -> Array:
         """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
         if (d := self.ricci.shape[1]) != 2:
-            raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
+            raise InvalidInputError(
+                f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci."
+            )
         return self.scalar / 2
 
 
@@ -65,17 +67,26 @@ def fit_surface(bundle: TangentBundle, piece: Piece) -> tuple[np.ndarray, np.nda
 
 
 @threads_by_size
-def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int | None = None) -> Curvature:
+def curvature(
+    bundle: TangentBundle, degree: int | None = None, neighbors: int | None = None
+) -> Curvature:
     """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see ``Derivatives``."""
     frames = bundle.sorted_frames
-    if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
+    if (
+        bundle.second_form is not None
+        and frames is not None
+        and degree is None
+        and neighbors is None
+    ):
         form = bundle.second_form(bundle.sorted_points, frames)
     else:
         form = np.empty((*bundle.sorted_points.shape, bundle.dim, bundle.dim))
         for piece in local_fits(bundle, degree, neighbors, keep=len(monomials(bundle.dim, 2))):
             first, second = fit_surface(bundle, piece)
             values, vectors = np.linalg.eigh(first.transpose(0, 2, 1) @ first)
-            root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
+            root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(
+                0, 2, 1
+            )  # orthonormal coordinates
             tangents = first @ root
             flat = second.reshape(*second.shape[:2], bundle.dim**2)  # a view
             flat -= tangents @ (tangents.transpose(0, 2, 1) @ flat)
@@ -110,7 +121,9 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     along = -laplacian.scale / 2 * tensors.to(values)[order]
     rows, cols = torch.repeat_interleave(laplacian.indptr.diff()), laplacian.cols
     columns = torch.where(cols < 0, ~cols, cols).long()  # reflections are marked by complements
-    if bundle.dim == 2:  # the tensor is a multiple of the identity, and there are two numbers an edge
+    if (
+        bundle.dim == 2
+    ):  # the tensor is a multiple of the identity, and there are two numbers an edge
         factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
         return replace(laplacian, values=factor[rows] * values * factor[columns])
     factor = torch.linalg.matrix_exp(along)

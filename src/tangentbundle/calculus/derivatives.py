@@ -69,7 +69,9 @@ class LinearMap(LinearOperator):
 
     def __repr__(self) -> str:
         where = f"{str(self.dtype).removeprefix('torch.')}, {self.device}"
-        return f"LinearMap({self.num_points} points, rank {self.dim} to rank {self.out_dim}, {where})"
+        return (
+            f"LinearMap({self.num_points} points, rank {self.dim} to rank {self.out_dim}, {where})"
+        )
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """The product with a validated tensor ``(..., n, p, c)``."""
@@ -83,7 +85,9 @@ class LinearMap(LinearOperator):
         return torch.argsort(self.order)
 
     def __deepcopy__(self, memo: dict) -> LinearMap:  # torch cannot copy sparse tensors so
-        return replace(self, matrix=self.matrix.clone(), order=self.order.clone(), mass=self.mass.clone())
+        return replace(
+            self, matrix=self.matrix.clone(), order=self.order.clone(), mass=self.mass.clone()
+        )
 
     def __neg__(self) -> LinearMap:
         return replace(self, matrix=-1.0 * self.matrix)
@@ -102,12 +106,19 @@ class LinearMap(LinearOperator):
         r"""The adjoint in the mass inner product, :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
         mass = self.mass.index_select(0, self.order)
         matrix, starts = self.T.matrix, self.T.matrix.crow_indices()
-        factors = mass[matrix.col_indices() // self.out_dim] / mass[torch.repeat_interleave(starts.diff()) // self.dim]
+        factors = (
+            mass[matrix.col_indices() // self.out_dim]
+            / mass[torch.repeat_interleave(starts.diff()) // self.dim]
+        )
         values = matrix.values() * factors
-        transposed = torch.sparse_csr_tensor(starts, matrix.col_indices(), values, size=self.shape[::-1])
+        transposed = torch.sparse_csr_tensor(
+            starts, matrix.col_indices(), values, size=self.shape[::-1]
+        )
         return replace(self, matrix=transposed)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> LinearMap:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> LinearMap:
         """The same map on another device or in another precision."""
         mass, matrix = (t.to(device=device, dtype=dtype) for t in (self.mass, self.matrix))
         return replace(self, matrix=matrix, order=self.order.to(mass.device), mass=mass)
@@ -117,7 +128,9 @@ class LinearMap(LinearOperator):
         parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
         matrix = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
         places = self._places.cpu().numpy()
-        rows, columns = ((places[:, None] * q + np.arange(q)).ravel() for q in (self.out_dim, self.dim))
+        rows, columns = (
+            (places[:, None] * q + np.arange(q)).ravel() for q in (self.out_dim, self.dim)
+        )
         return sparse.csr_array(matrix[rows][:, columns])
 
     def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -158,9 +171,13 @@ class _Product(torch.autograd.Function):
 
 def to_tensor(matrix: sparse.csr_array, like: torch.Tensor) -> torch.Tensor:
     """A scipy matrix as a CSR tensor of the dtype and on the device of another tensor."""
-    rows, cols, values = (torch.from_numpy(a).to(like.device) for a in (matrix.indptr, matrix.indices, matrix.data))
+    rows, cols, values = (
+        torch.from_numpy(a).to(like.device) for a in (matrix.indptr, matrix.indices, matrix.data)
+    )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch calls the format beta, once
+        warnings.filterwarnings(
+            "ignore", "Sparse", UserWarning
+        )  # torch calls the format beta, once
         return torch.sparse_csr_tensor(rows, cols, values, size=matrix.shape, dtype=like.dtype)
 
 
@@ -211,7 +228,9 @@ class Derivatives:
 
     @cached_property
     def fit(self) -> LocalFit:
-        return join_fits(local_fits(self.bundle, self.degree, self.neighbors), self.bundle.num_points)
+        return join_fits(
+            local_fits(self.bundle, self.degree, self.neighbors), self.bundle.num_points
+        )
 
     @cached_property
     def degrees(self) -> np.ndarray:
@@ -258,7 +277,11 @@ class Derivatives:
         Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the symmetric part the strain.
         """
         d = self.bundle.dim
-        return self._map(np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(-1, d * d, d))
+        return self._map(
+            np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(
+                -1, d * d, d
+            )
+        )
 
     @threads_by_size
     def divergence(self) -> LinearMap:
@@ -291,7 +314,9 @@ class Derivatives:
 
     def _map(self, blocks: np.ndarray) -> LinearMap:
         """The map of blocks ``(e, q, p)``, in the dtype and on the device of the bundle."""
-        mass, order = (torch.from_numpy(a) for a in (self.bundle._unsorted(self.mass), self.bundle.order))
+        mass, order = (
+            torch.from_numpy(a) for a in (self.bundle._unsorted(self.mass), self.bundle.order)
+        )
         kind = self.bundle.kind
         mass = mass.to(kind.device, kind.dtype)
         return LinearMap(to_tensor(self.fit.matrix(blocks), mass), order.to(kind.device), mass)

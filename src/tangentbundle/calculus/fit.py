@@ -82,7 +82,9 @@ def monomials(d: int, degree: int) -> np.ndarray:
     found = [f for p in range(1, degree + 1) for f in combinations_with_replacement(range(d), p)]
     orders = [factorial(len(f)) // prod(factorial(f.count(a)) for a in {*f}) for f in found]
     parents = [found.index(f[:-1]) if f[1:] else -1 for f in found]
-    return np.array([(p, f[-1], len(f), o) for p, f, o in zip(parents, found, orders, strict=True)], np.int64)
+    return np.array(
+        [(p, f[-1], len(f), o) for p, f, o in zip(parents, found, orders, strict=True)], np.int64
+    )
 
 
 def default_neighbors(d: int, degree: int) -> int:
@@ -95,7 +97,9 @@ def default_degree(bundle: TangentBundle, neighbors: int | None = None) -> int:
 
     Their error for smooth fields is much smaller, and they stay within the radius that the bundle resolves.
     """
-    enough = default_neighbors(bundle.dim, 3) <= (neighbors or np.median(bundle.sorted_graph.degrees))
+    enough = default_neighbors(bundle.dim, 3) <= (
+        neighbors or np.median(bundle.sorted_graph.degrees)
+    )
     return 3 if enough else 2
 
 
@@ -182,7 +186,10 @@ def _nearest_in_rows(start, stop, rows, indptr, indices, lengths, radius, dim, d
     near, who = np.empty(most + 1), np.empty(most + 1, np.int32)
     for r in range(start, stop):
         a, b = indptr[rows[r]], indptr[rows[r] + 1]
-        count, limit = 0, radius * (1.25 * k / max(1, b - a)) ** (1 / dim)  # an even density has more than k within
+        count, limit = (
+            0,
+            radius * (1.25 * k / max(1, b - a)) ** (1 / dim),
+        )  # an even density has more than k within
         while count < k <= b - a:
             count = 0
             for e in range(a, b):
@@ -204,7 +211,13 @@ def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarra
     graph, few = bundle.sorted_graph, np.arange(len(rows))
     lists, distances = np.empty((len(rows), k), np.int32), np.empty(len(rows))
     if bundle.mesh is None:
-        stored = graph.indptr, graph.indices, graph.distances, float(np.sqrt(bundle.eps)), bundle.dim
+        stored = (
+            graph.indptr,
+            graph.indices,
+            graph.distances,
+            float(np.sqrt(bundle.eps)),
+            bundle.dim,
+        )
         run_ranges(_nearest_in_rows, len(rows), rows, *stored, distances, lists, grain=512)
         few = np.flatnonzero(graph.degrees[rows] < k)
     if len(few):
@@ -213,25 +226,55 @@ def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarra
     return lists, distances
 
 
-def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, factors: np.ndarray, keep: int):
+def _fit(
+    bundle: TangentBundle,
+    rows: np.ndarray,
+    k: int,
+    labels: np.ndarray,
+    factors: np.ndarray,
+    keep: int,
+):
     """Neighbours ``(m, k + 1)`` of some rows, themselves last, weights ``(m, k + 1, keep)``, qualities ``(m,)``."""
     points, frames = bundle.sorted_points, bundle.sorted_frames
     lists, radii = _nearest(bundle, rows, min(k + 1, len(points) - 1))
-    radii = np.maximum(radii * (1.0 if lists.shape[1] > k else 1.1), np.finfo(float).tiny)  # no weight at the rim
-    lists = np.concatenate([lists[:, :k], rows[:, None]], axis=1, dtype=np.int32, casting="same_kind")
+    radii = np.maximum(
+        radii * (1.0 if lists.shape[1] > k else 1.1), np.finfo(float).tiny
+    )  # no weight at the rim
+    lists = np.concatenate(
+        [lists[:, :k], rows[:, None]], axis=1, dtype=np.int32, casting="same_kind"
+    )
     out, quality = np.empty((*lists.shape, keep)), np.empty(len(rows))
-    run_ranges(_fit_rows, len(rows), rows, points, frames, lists, radii, labels, factors, out, quality, grain=512)
+    run_ranges(
+        _fit_rows,
+        len(rows),
+        rows,
+        points,
+        frames,
+        lists,
+        radii,
+        labels,
+        factors,
+        out,
+        quality,
+        grain=512,
+    )
     quality[radii < COINCIDENT * np.sqrt(bundle.eps)] = 0.0
     return lists, out, quality
 
 
-def _attempts(d: int, degree: int, neighbors: int | None, n: int) -> Iterator[tuple[int, int, float]]:
+def _attempts(
+    d: int, degree: int, neighbors: int | None, n: int
+) -> Iterator[tuple[int, int, float]]:
     """Degree, neighbours and least quality of the fits that are tried in turn."""
     for power in range(degree, 0, -1):
         k = neighbors or default_neighbors(d, power)
         for doublings in range(1 if power > 2 else MAX_DOUBLINGS + 1):
             most = min(k << doublings, n - 1)
-            yield power, most, MIN_QUALITY[-1 if most == n - 1 else min(doublings, 2)] ** max(1, power - 1)
+            yield (
+                power,
+                most,
+                MIN_QUALITY[-1 if most == n - 1 else min(doublings, 2)] ** max(1, power - 1),
+            )
 
 
 def local_fits(
@@ -244,7 +287,9 @@ def local_fits(
     pieces in which each row occurs once.
     """
     if bundle.sorted_frames is None:
-        raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
+        raise InvalidInputError(
+            "the scalar bundle has no frames: take derivatives with the tangent bundle itself."
+        )
     n, d, labels = bundle.num_points, bundle.dim, bundle.sorted_graph.components()
     degree = degree or default_degree(bundle, neighbors)
     left, linear = np.arange(n), 0
@@ -253,7 +298,9 @@ def local_fits(
             linear = linear or (len(left) if power < min(degree, 2) else 0)
             poor = []
             for rows in np.array_split(left, -(-len(left) // MAX_ROWS)):
-                lists, weights, quality = _fit(bundle, rows, k, labels, monomials(d, power), keep or d)
+                lists, weights, quality = _fit(
+                    bundle, rows, k, labels, monomials(d, power), keep or d
+                )
                 good = quality >= least
                 poor.append(rows[~good])
                 if not good.all():
@@ -273,7 +320,9 @@ def local_fits(
 
 
 @njit(cache=True, nogil=True)
-def _place_rows(start, stop, rows, lists, values, indptr, indices, weights):  # pragma: no cover - compiled
+def _place_rows(
+    start, stop, rows, lists, values, indptr, indices, weights
+):  # pragma: no cover - compiled
     for r in range(start, stop):
         a, b = indptr[rows[r]], indptr[rows[r] + 1]
         indices[a:b], weights[a:b] = lists[r], values[r]
@@ -287,7 +336,10 @@ def join_fits(pieces: Iterable[Piece], n: int) -> LocalFit:
         sizes[piece.rows] = piece.lists.shape[1]
         degrees[piece.rows] = piece.degree
     indptr = np.concatenate([[0], np.cumsum(sizes)])
-    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], pieces[0].weights.shape[2]))
+    indices, weights = (
+        np.empty(indptr[-1], np.int32),
+        np.empty((indptr[-1], pieces[0].weights.shape[2])),
+    )
     for piece in pieces:
         run_ranges(_place_rows, len(piece.rows), *piece[:3], indptr, indices, weights)
     return LocalFit(NeighborGraph(indptr, indices, np.empty(0)), weights, degrees)

@@ -51,13 +51,17 @@ def _linear_flow(bundle: TangentBundle, field: Array) -> tuple[np.ndarray, np.nd
     jacobian = Derivatives(bundle).jacobian()
     x, kind = jacobian.check(field, "field")
     if x.ndim != 3 or x.shape[2] != 1:
-        raise ShapeError(f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a channel.")
+        raise ShapeError(
+            f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a channel."
+        )
     values, slopes = (host(part)[:, :, 0] for part in (x.detach(), jacobian @ x.detach()))
     return values, slopes.reshape(-1, bundle.dim, bundle.dim), kind
 
 
 @threads_by_size
-def singular_points(bundle: TangentBundle, field: Array, *, euler: int | None = None) -> SingularPoints:
+def singular_points(
+    bundle: TangentBundle, field: Array, *, euler: int | None = None
+) -> SingularPoints:
     r"""Zeros of a field ``(n, 2, 1)`` on a surface, each with the sign of :math:`\det \nabla v` as its index.
 
     On a closed surface the indices sum to its Euler characteristic (Poincaré and Hopf), if all zeros are resolved and
@@ -73,9 +77,15 @@ def singular_points(bundle: TangentBundle, field: Array, *, euler: int | None = 
     [1, 1]
     """
     if bundle.dim != 2:
-        raise InvalidInputError(f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}.")
+        raise InvalidInputError(
+            f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}."
+        )
     values, slopes, _ = _linear_flow(bundle, field)
-    points, radius, det = bundle._unsorted(bundle.sorted_points), np.sqrt(bundle.eps), np.linalg.det(slopes)
+    points, radius, det = (
+        bundle._unsorted(bundle.sorted_points),
+        np.sqrt(bundle.eps),
+        np.linalg.det(slopes),
+    )
     regular = np.abs(det) > 1e-9 * np.square(slopes).sum(axis=(1, 2))
     steps = np.full_like(values, np.inf)  # to the zero of the linear field around each point
     steps[regular] = -np.linalg.solve(slopes[regular], values[regular][:, :, None])[:, :, 0]
@@ -87,7 +97,9 @@ def singular_points(bundle: TangentBundle, field: Array, *, euler: int | None = 
         found = np.unique(tree.query(places[found])[1]) if len(found) else found
         found = found[distances[found] < radius]
     distinct: list[int] = []
-    for i in found[np.argsort(distances[found])]:  # zeros that are seen from several points count once
+    for i in found[
+        np.argsort(distances[found])
+    ]:  # zeros that are seen from several points count once
         near = np.linalg.norm(places[distinct] - places[i], axis=1) < radius / 2
         if not (near & (det[distinct] * det[i] > 0)).any():
             distinct.append(i)
@@ -103,7 +115,9 @@ def _checked(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> tup
         check = f"the sum of the indices, {total}, is not checked: {known.reason}"
         closed = bundle.mesh is None and not has_boundary(bundle)
         if len(index) and closed:
-            warnings.warn(f"zeros may be missing or spurious: {check}.", AccuracyWarning, stacklevel=outside())
+            warnings.warn(
+                f"zeros may be missing or spurious: {check}.", AccuracyWarning, stacklevel=outside()
+            )
     elif total == known.number:
         check = f"the indices sum to {total}, the Euler characteristic"
     else:
@@ -127,7 +141,12 @@ def _euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
 
 @threads_by_size
 def streamlines(
-    bundle: TangentBundle, field: Array, starts: Array, *, steps: int = 100, step: float | None = None
+    bundle: TangentBundle,
+    field: Array,
+    starts: Array,
+    *,
+    steps: int = 100,
+    step: float | None = None,
 ) -> Array:
     """Lines ``(m, steps + 1, D)`` that follow the direction of a field ``(n, d, 1)`` from starting points ``(m, D)``.
 
@@ -137,7 +156,9 @@ def streamlines(
     values, slopes, kind = _linear_flow(bundle, field)
     x, _ = points_array(starts, "starts")
     if x.shape[1] != bundle.ambient_dim:
-        raise ShapeError(f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}.")
+        raise ShapeError(
+            f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}."
+        )
     length = np.sqrt(bundle.eps) / 4 if step is None else positive(step, "step")
     points, frames = (bundle._unsorted(a) for a in (bundle.sorted_points, bundle.sorted_frames))
     tree, least = cKDTree(points), 1e-12 * np.abs(values).max() + 1e-300
@@ -147,7 +168,8 @@ def streamlines(
         i = tree.query(x)[1]
         y = np.einsum("nxa,nx->na", frames[i], x - points[i])
         here, v = (
-            np.einsum("nxa,na->nx", frames[i], z) for z in (y, values[i] + np.einsum("nab,nb->na", slopes[i], y))
+            np.einsum("nxa,na->nx", frames[i], z)
+            for z in (y, values[i] + np.einsum("nab,nb->na", slopes[i], y))
         )
         return points[i] + here, v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), least)
 

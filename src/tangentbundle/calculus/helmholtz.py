@@ -14,7 +14,14 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..arrays import Array, finite, positive
-from ..errors import AccuracyWarning, BoundaryError, ConvergenceError, NotOrientableError, RankDeficientError, outside
+from ..errors import (
+    AccuracyWarning,
+    BoundaryError,
+    ConvergenceError,
+    NotOrientableError,
+    RankDeficientError,
+    outside,
+)
 from ..operators.laplacian import fold, unfold
 from ..parallel import threads_by_size
 from .curvature import fit_surface
@@ -70,7 +77,9 @@ class Decomposition:
 
 
 @threads_by_size
-def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None, tol: float = 1e-7) -> Decomposition:
+def helmholtz(
+    bundle: TangentBundle, field: Array, *, degree: int | None = None, tol: float = 1e-7
+) -> Decomposition:
     r"""Split fields ``(..., n, d, c)`` into a gradient, a rotated gradient and a remainder.
 
     The potentials solve :math:`\Delta a = \operatorname{div} v` and :math:`\Delta b = \operatorname{curl} v`, on each
@@ -104,17 +113,29 @@ def helmholtz(bundle: TangentBundle, field: Array, *, degree: int | None = None,
             signs = torch.from_numpy(calculus.signs)[:, None, None].to(x.device)
     order, channels = divergence.order, max(1, MAX_VALUES // bundle.num_points)
     calculus = replace(calculus)  # without its fit, which takes memory
-    split = _Split(gradient.matrix.double(), divergence.matrix.double(), signs, Poisson(calculus, x.device))
-    chunks = [split(part, positive(tol, "tol")) for part in fold(x.detach()).double()[order].split(channels, dim=2)]
+    split = _Split(
+        gradient.matrix.double(), divergence.matrix.double(), signs, Poisson(calculus, x.device)
+    )
+    chunks = [
+        split(part, positive(tol, "tol"))
+        for part in fold(x.detach()).double()[order].split(channels, dim=2)
+    ]
     places, found = torch.argsort(order), {}
     for name in chunks[0]:
         part = torch.cat([chunk[name] for chunk in chunks], dim=2)[places]
         found[name] = unfold(part, torch.Size((*x.shape[:-2], part.shape[1], x.shape[-1])))
     parts = [name for name in ("gradient", "rotational", "remainder") if name in found]
-    squares = [torch.einsum("n,...ndc->...c", divergence.mass.double(), found[name].square()) for name in parts]
+    squares = [
+        torch.einsum("n,...ndc->...c", divergence.mass.double(), found[name].square())
+        for name in parts
+    ]
     total = torch.stack(squares).sum(0).clamp_min(torch.finfo(torch.float64).tiny)
-    energies = {str(name): kind.wrap(square / total) for name, square in zip(parts, squares, strict=True)}
-    return Decomposition(energies=energies, **{name: kind.wrap(part) for name, part in found.items()})
+    energies = {
+        str(name): kind.wrap(square / total) for name, square in zip(parts, squares, strict=True)
+    }
+    return Decomposition(
+        energies=energies, **{name: kind.wrap(part) for name, part in found.items()}
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +155,9 @@ class _Split:
         sources, rest = self._sources(field), field
         potentials = torch.zeros_like(sources)
         for _ in range(2):  # the second time what the fits had smoothed away
-            potentials = potentials + self.solver.solve(self._sources(rest).flatten(1), tol).view_as(sources)
+            potentials = potentials + self.solver.solve(
+                self._sources(rest).flatten(1), tol
+            ).view_as(sources)
             images = self._images(potentials)
             rest = field - sum(images)
         *parts, rest = self._orthogonal(torch.stack([*images, rest]))
@@ -162,7 +185,10 @@ class _Split:
     def _orthogonal(self, parts: torch.Tensor) -> torch.Tensor:
         """The parts ``(k, n, d, c)`` after the least change that makes them orthogonal and leaves their sum."""
         products = torch.einsum("n,kndc,lndc->ckl", self.solver.mass, parts, parts)
-        energies, total = products.diagonal(dim1=1, dim2=2).sum(1), products.sum(dim=(1, 2))  # equal if orthogonal
+        energies, total = (
+            products.diagonal(dim1=1, dim2=2).sum(1),
+            products.sum(dim=(1, 2)),
+        )  # equal if orthogonal
         coarse = energies > MAX_EXCESS * total
         if bool(coarse.any()):
             excess = float((energies / total)[coarse].max())
@@ -175,7 +201,9 @@ class _Split:
             )
         values, vectors = torch.linalg.eigh(products)
         roots = torch.where(values > DEPENDENT * values[:, -1:], values, 0.0).sqrt()[:, None]
-        root, inverse = ((vectors * r) @ vectors.mT for r in (roots, torch.where(roots > 0, 1 / roots, 0.0)))
+        root, inverse = (
+            (vectors * r) @ vectors.mT for r in (roots, torch.where(roots > 0, 1 / roots, 0.0))
+        )
         return torch.einsum("ckl,cl,kndc->lndc", inverse, root.sum(dim=2), parts)
 
 
@@ -197,7 +225,9 @@ def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
         factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
         return piece._replace(weights=piece.weights @ factors[:, :, None])
 
-    fit = join_fits(map(combined, local_fits(bundle, degree, neighbors, keep=count)), bundle.num_points)
+    fit = join_fits(
+        map(combined, local_fits(bundle, degree, neighbors, keep=count)), bundle.num_points
+    )
     return fit.matrix(fit.weights[:, :, None])
 
 
@@ -221,21 +251,35 @@ class Poisson:
                 "needs. Use more points."
             )
         step = -2 * RELAXATION / sizes
-        pieces = np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1].reshape(-1).astype(np.int32)
+        pieces = (
+            np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1]
+            .reshape(-1)
+            .astype(np.int32)
+        )
         starts, shape = np.arange(n + 1, dtype=np.int32), (n, int(pieces.max()) + 1)
         spread = sparse.csr_array((np.ones(n), pieces, starts), shape=shape)
         gather = sparse.csr_array((mass, pieces, starts), shape=shape).T.tocsr()
         spread = sparse.csr_array(spread - sparse.diags_array(step) @ (matrix @ spread))
         coarse = ((gather @ matrix) @ spread).tocsc()
-        coarse -= sparse.diags_array(1e-10 * np.abs(coarse.diagonal())).tocsc()  # constants are in the kernel
-        self.coarse = splu(coarse, "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True})
+        coarse -= sparse.diags_array(
+            1e-10 * np.abs(coarse.diagonal())
+        ).tocsc()  # constants are in the kernel
+        self.coarse = splu(
+            coarse, "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True}
+        )
         arrays = step[:, None], mass, labels, np.bincount(labels, mass)
-        self.step, self.mass, self.labels, self.totals = (torch.from_numpy(a).to(device) for a in arrays)
-        self.matrix, self.spread, self.gather = (to_tensor(a, self.step) for a in (matrix, spread, gather))
+        self.step, self.mass, self.labels, self.totals = (
+            torch.from_numpy(a).to(device) for a in arrays
+        )
+        self.matrix, self.spread, self.gather = (
+            to_tensor(a, self.step) for a in (matrix, spread, gather)
+        )
 
     def centred(self, x: torch.Tensor) -> torch.Tensor:
         """A function ``(n, c)`` less its mean over each component."""
-        sums = x.new_zeros((len(self.totals), x.shape[1])).index_add_(0, self.labels, self.mass[:, None] * x)
+        sums = x.new_zeros((len(self.totals), x.shape[1])).index_add_(
+            0, self.labels, self.mass[:, None] * x
+        )
         return x - (sums / self.totals[:, None])[self.labels]
 
     def _precondition(self, r: torch.Tensor) -> torch.Tensor:

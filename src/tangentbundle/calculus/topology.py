@@ -62,7 +62,11 @@ def orientation(bundle: TangentBundle) -> np.ndarray:
     if frames is None or (are_given and (bundle.connection.det > 0).all()):
         return np.ones(bundle.num_points)
     signs = consistent_signs(bundle)
-    labels, points, mass = bundle.sorted_graph.components(), bundle.sorted_points, bundle.sorted_mass
+    labels, points, mass = (
+        bundle.sorted_graph.components(),
+        bundle.sorted_points,
+        bundle.sorted_mass,
+    )
     direction, areas = _projected_areas(frames)
     heights = (points - points.mean(axis=0)) @ direction
     sizes = np.bincount(labels, mass)
@@ -115,10 +119,17 @@ def has_boundary(bundle: TangentBundle) -> bool:
         return bundle.mesh.boundary > 0
     graph, frames, n = bundle.sorted_graph, bundle.sorted_frames, bundle.num_points
     if frames is None:
-        raise InvalidInputError("the scalar bundle has no frames: look for a boundary with the tangent bundle itself.")
+        raise InvalidInputError(
+            "the scalar bundle has no frames: look for a boundary with the tangent bundle itself."
+        )
     weights = sparse.csr_array((bundle.edge_weights(), graph.indices, graph.indptr), shape=(n, n))
-    total, points = weights.sum(axis=1)[:, None], bundle.sorted_points - bundle.sorted_points.mean(axis=0)
-    offset = np.einsum("nxa,nx->na", frames, (weights @ points / total - points) / np.sqrt(bundle.eps))
+    total, points = (
+        weights.sum(axis=1)[:, None],
+        bundle.sorted_points - bundle.sorted_points.mean(axis=0),
+    )
+    offset = np.einsum(
+        "nxa,nx->na", frames, (weights @ points / total - points) / np.sqrt(bundle.eps)
+    )
     vectors = np.einsum("nxa,na->nx", frames, offset)
     mean = np.einsum("nxa,nx->na", frames, weights @ (vectors / total) / (weights @ (1 / total)))
     length = np.linalg.norm(mean, axis=1)

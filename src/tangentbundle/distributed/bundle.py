@@ -85,7 +85,9 @@ class DistributedBundle(BundleSignals):
         asked, (x, order, kind) = Scale(eps, neighbors, eps_pca), sorted_cloud(points)
         digest = hashlib.sha256(x.data).hexdigest()
         settings = f"{len(x)} points ({digest[:16]}), {positive_integer(partition, 'partition')} in a partition"
-        geometry = resolve_geometry(x, dim, asked, check_kernel(kernel), kind.numpy_dtype, partition)
+        geometry = resolve_geometry(
+            x, dim, asked, check_kernel(kernel), kind.numpy_dtype, partition
+        )
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
@@ -132,7 +134,9 @@ class DistributedBundle(BundleSignals):
         """Filter a signal ``(n, d, c)``; the results of a bank, which shares one recurrence, are ``(k, n, d, c)``."""
         bank = [filters] if isinstance(filters, Filter) else list(filters)
         if not bank or not all(isinstance(h, Filter) for h in bank):
-            raise InvalidInputError(f"filters must be a Filter such as Heat(0.1), or a list of them, got {filters!r}.")
+            raise InvalidInputError(
+                f"filters must be a Filter such as Heat(0.1), or a list of them, got {filters!r}."
+            )
         given = finite(float_tensor(signal, "signal")[0].to(self.kind.dtype), "signal")
         if given.ndim != 3 or given.shape[:2] != (self.num_points, self.dim):
             expected = f"({self.num_points}, {self.dim}, channels)"

@@ -41,7 +41,9 @@ def load_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
     try:
         return np.load(path, mmap_mode=mode, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise DamagedFileError(f"{path} is missing or damaged ({error}). Delete its folder and start anew.") from error
+        raise DamagedFileError(
+            f"{path} is missing or damaged ({error}). Delete its folder and start anew."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,11 @@ class PartitionedCloud:
         return cls(folder, n * np.arange(parts + 1) // parts, geometry)
 
     def __reduce__(self) -> tuple:
-        return PartitionedCloud, (self.folder, self.offsets, self.geometry)  # workers map the files themselves
+        return PartitionedCloud, (
+            self.folder,
+            self.offsets,
+            self.geometry,
+        )  # workers map the files themselves
 
     @property
     def num_parts(self) -> int:
@@ -100,7 +106,9 @@ class PartitionedCloud:
 
     def place(self, name: str) -> Path:
         """Where something is that depends on the geometry; a folder may hold files of several."""
-        return self.folder / f"{name}-{hashlib.sha256(repr(self.geometry).encode()).hexdigest()[:12]}"
+        return (
+            self.folder / f"{name}-{hashlib.sha256(repr(self.geometry).encode()).hexdigest()[:12]}"
+        )
 
     def part(self, name: str, p: int) -> Path:
         """The file of a partition."""
@@ -133,7 +141,9 @@ def run_all(function: Callable[..., Any], arguments: Iterable[tuple]) -> tuple[A
     (2, 4)
     """
     started = time.perf_counter()
-    tasks = [dask().delayed(partial(function, *each))() for each in arguments]  # Dask would search plain arguments
+    tasks = [
+        dask().delayed(partial(function, *each))() for each in arguments
+    ]  # Dask would search plain arguments
     results = dask().compute(*tasks, retries=2)
     LOG.info("%s: %d tasks, %.1f s", function.__name__, len(tasks), time.perf_counter() - started)
     return results

@@ -9,7 +9,16 @@ from ..errors import UnitsError
 from ..units import in_metres
 
 if TYPE_CHECKING:
-    from .fields import decompose, denoise, divergence, interpolate_to, response, smooth, spectrum, vorticity
+    from .fields import (
+        decompose,
+        denoise,
+        divergence,
+        interpolate_to,
+        response,
+        smooth,
+        spectrum,
+        vorticity,
+    )
     from .grid import Grid
     from .observations import Blocks, BlockScores, block_cv, block_reduce
     from .regrid import Kriging, Regridder
@@ -22,7 +31,16 @@ HOMES |= dict.fromkeys(("BlockScores", "Blocks", "block_cv", "block_reduce"), "o
 """The modules of public names, which are loaded when first asked for; all others are in ``fields``."""
 
 __all__ = ["RADIUS", "BlockScores", "Blocks", "Grid", "Kriging", "Regridder", "block_cv"]
-__all__ += ["block_reduce", "decompose", "denoise", "divergence", "interpolate_to", "response", "smooth", "spectrum"]
+__all__ += [
+    "block_reduce",
+    "decompose",
+    "denoise",
+    "divergence",
+    "interpolate_to",
+    "response",
+    "smooth",
+    "spectrum",
+]
 __all__ += ["vorticity"]
 
 

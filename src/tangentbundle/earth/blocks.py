@@ -72,16 +72,24 @@ class GridFields:
         """
         notes = [] if notes is None else notes
         if not hasattr(ds, "data_vars"):
-            raise InvalidInputError(f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}.")
+            raise InvalidInputError(
+                f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}."
+            )
         if isinstance(vectors, str):
-            raise InvalidInputError(f"vectors must be a tuple of names, such as ('u', 'v'), got {vectors!r}.")
+            raise InvalidInputError(
+                f"vectors must be a tuple of names, such as ('u', 'v'), got {vectors!r}."
+            )
         names: tuple[str, ...] = tuple(vectors)
         wind: tuple[str, ...] = ()
         if not vectors:
             ds, names, wind = find_vectors(ds)
             if not one_of_many:
                 warn_of_other_pairs(ds, names)
-        if len({*names}) not in (2, 3) or len({*names}) < len(names) or not {*names} <= {*ds.data_vars}:
+        if (
+            len({*names}) not in (2, 3)
+            or len({*names}) < len(names)
+            or not {*names} <= {*ds.data_vars}
+        ):
             raise MissingColumnsError(
                 f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
                 f"{', '.join(map(str, ds.data_vars)) or 'none'}."
@@ -90,22 +98,33 @@ class GridFields:
         parts = [without_fill(ds[name], notes) for name in names]
         parts = [a if f == 1 else like(a * f, a) for a, f in zip(parts, factors, strict=True)]
         units = {"units": unit} if unit else {}
-        ds = ds.drop_vars(wind).assign({name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)})
+        ds = ds.drop_vars(wind).assign(
+            {name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)}
+        )
         first, *others = (ds[name] for name in names)
         grid = Grid.of(ds, first)
-        if wrong := [a for a in (first, *others) if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}]:
+        if wrong := [
+            a
+            for a in (first, *others)
+            if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}
+        ]:
             raise InvalidInputError(
                 f"all components must lie on one grid, but {first.name} lies along {first.dims}, {wrong[0].name} along "
                 f"{wrong[0].dims}. Interpolate staggered components to the centres of cells."
             )
         if not first.size:
-            raise InvalidInputError(f"{first.name} has no values: its sizes are {dict(first.sizes)}.")
+            raise InvalidInputError(
+                f"{first.name} has no values: its sizes are {dict(first.sizes)}."
+            )
         return cls(ds, names, grid, unit, wind)
 
     def arrays(self) -> list[xarray.DataArray]:
         """The components; chunks along the grid's dimensions become one."""
         unsplit = dict.fromkeys(self.grid.dims, -1)
-        return [self.ds[n] if self.ds[n].chunks is None else self.ds[n].chunk(unsplit) for n in self.names]
+        return [
+            self.ds[n] if self.ds[n].chunks is None else self.ds[n].chunk(unsplit)
+            for n in self.names
+        ]
 
     @property
     def dtype(self) -> np.dtype:
@@ -119,7 +138,9 @@ class GridFields:
         factor = conversion(self.unit, "m/s")
         return MAX_SPEED / factor if factor else MISSING
 
-    def apply(self, compute: Compute, sizes: Sequence[int], keep: bool = False, **cells: Any) -> list[xarray.DataArray]:
+    def apply(
+        self, compute: Compute, sizes: Sequence[int], keep: bool = False, **cells: Any
+    ) -> list[xarray.DataArray]:
         """Results of ``sizes`` components each, one variable a component, in the order of the dimensions of the fields.
 
         Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with ``keep`` have
@@ -134,7 +155,10 @@ class GridFields:
             for rows, part, signal in self.groups(batch, **cells):
                 for target, result in zip(out, compute(part, signal), strict=True):
                     target[rows[:, None], part.index] = result.transpose(2, 0, 1)
-            values = (grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names)) for a in out)
+            values = (
+                grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names))
+                for a in out
+            )
             return [a[..., k] for a in values for k in range(a.shape[-1])]
 
         found = self.lazily(one, count, dict(zip(grid.dims, grid.shape, strict=True)))
@@ -165,7 +189,9 @@ class GridFields:
             output_dtypes=[self.dtype] * count,
             dask_gufunc_kwargs={"output_sizes": sizes},
         )
-        return [a.drop_attrs(deep=False) for a in (result if isinstance(result, tuple) else (result,))]
+        return [
+            a.drop_attrs(deep=False) for a in (result if isinstance(result, tuple) else (result,))
+        ]
 
     def batches(self, components: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         """Coordinates ``(t, n, 2)`` of at most ``AT_ONCE`` fields, NaN where data are missing."""
@@ -175,7 +201,9 @@ class GridFields:
             values[~(np.abs(values) <= self.limit).all(axis=-1)] = np.nan
             yield self.grid.to_coordinates(values)
 
-    def groups(self, batch: np.ndarray, **options: Any) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
+    def groups(
+        self, batch: np.ndarray, **options: Any
+    ) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
         """Fields with data at the same points: their numbers, the cells of these points, and signals ``(m, 2, c)``."""
         there = np.isfinite(batch).all(axis=-1)
         masks, group = there[:1], np.zeros(len(there), np.int64)
@@ -184,14 +212,20 @@ class GridFields:
         for k, mask in enumerate(masks):
             if (cells := cells_of(self.grid, mask, **options)) is not None:
                 rows = np.flatnonzero(group.ravel() == k)
-                yield rows, cells, np.ascontiguousarray(batch[rows][:, cells.index].transpose(1, 2, 0))
+                yield (
+                    rows,
+                    cells,
+                    np.ascontiguousarray(batch[rows][:, cells.index].transpose(1, 2, 0)),
+                )
 
 
 def described(result: xarray.Dataset, call: str) -> xarray.Dataset:
     """The dataset with a line in its history."""
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     before = str(result.attrs.get("history", ""))
-    return result.assign_attrs(history="\n".join(filter(None, [before, f"{now}: tangentbundle {call}"])))
+    return result.assign_attrs(
+        history="\n".join(filter(None, [before, f"{now}: tangentbundle {call}"]))
+    )
 
 
 def like(result: xarray.DataArray, original: xarray.DataArray, **attrs: Any) -> xarray.DataArray:
@@ -207,16 +241,28 @@ def in_blocks(fields: GridFields, at_once: int | None = None) -> tuple[xarray.Da
     Chunks have ``at_once`` values along it, by default complete chunks of the source up to ``BLOCK_BYTES``.
     """
     first = fields.ds[fields.names[0]]
-    along = max((d for d in first.dims if d not in fields.grid.dims), key=first.sizes.__getitem__, default=None)
+    along = max(
+        (d for d in first.dims if d not in fields.grid.dims),
+        key=first.sizes.__getitem__,
+        default=None,
+    )
     unsplit = dict.fromkeys(fields.ds.dims, -1)
     if along is None:
         return fields.ds.chunk(unsplit), None
-    one, step = first.chunksizes.get(along, (1,))[0], BLOCK_BYTES * first.sizes[along] // (2 * first.nbytes)
+    one, step = (
+        first.chunksizes.get(along, (1,))[0],
+        BLOCK_BYTES * first.sizes[along] // (2 * first.nbytes),
+    )
     return fields.ds.chunk({**unsplit, along: at_once or max(one, step // one * one)}), along
 
 
 def write_blocks(
-    ds: xarray.Dataset, along: Any, output: Path, plan: Any, workers: int, report: Callable[[int], None]
+    ds: xarray.Dataset,
+    along: Any,
+    output: Path,
+    plan: Any,
+    workers: int,
+    report: Callable[[int], None],
 ) -> None:
     """Write a lazy dataset to Zarr or NetCDF, chunk by chunk along a dimension, on so many threads.
 
@@ -226,10 +272,14 @@ def write_blocks(
     """
     work, ds = output.absolute().with_name(f".{output.name}.work"), ds.copy()
     for variable in ds.variables.values():
-        variable.encoding = {key: value for key, value in variable.encoding.items() if key in PACKING}
+        variable.encoding = {
+            key: value for key, value in variable.encoding.items() if key in PACKING
+        }
     stops = np.cumsum(ds.chunksizes.get(along, ())).tolist()
     store, marks, plan_file = work / "result.zarr", work / "complete", work / "plan.json"
-    series = ds[[name for name in ds.data_vars if along in ds[name].dims]].drop_vars(list(ds.coords), errors="ignore")
+    series = ds[[name for name in ds.data_vars if along in ds[name].dims]].drop_vars(
+        list(ds.coords), errors="ignore"
+    )
     for name in ds.variables.keys() - series.variables.keys():
         ds.variables[name].load()
 
@@ -243,7 +293,9 @@ def write_blocks(
         if not plan_file.exists() or json.loads(plan_file.read_text()) != plan:
             shutil.rmtree(marks, ignore_errors=True)
             marks.mkdir()
-            started: Any = ds.to_zarr(store, mode="w", compute=False, zarr_format=2, consolidated=True)
+            started: Any = ds.to_zarr(
+                store, mode="w", compute=False, zarr_format=2, consolidated=True
+            )
             if not stops:
                 started.compute()
             write_atomically(plan_file, json.dumps(plan).encode())
@@ -254,7 +306,11 @@ def write_blocks(
         finally:
             pool.shutdown(cancel_futures=True)
         if output.suffix.lower() != ".zarr":
-            raw = extra("xarray", "Writing in blocks").open_zarr(store, decode_cf=False).drop_encoding()
+            raw = (
+                extra("xarray", "Writing in blocks")
+                .open_zarr(store, decode_cf=False)
+                .drop_encoding()
+            )
             raw.to_netcdf(store := work / "result.nc", engine="netcdf4")
         put(store, output)
     shutil.rmtree(work, ignore_errors=True)

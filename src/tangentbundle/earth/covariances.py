@@ -49,7 +49,10 @@ class Bands(Covariance):
         across = (pairs.squares - along).clamp_min(0.0)
         stretch = 1 + torch.exp(theta[2])
         squares = (along + across / stretch.square() + 1e-16) * torch.exp(-2 * theta[1])
-        left, right = self.field(pairs.a).mT[..., :, :, None, None], self.field(pairs.b).mT[..., None, None, :, :]
+        left, right = (
+            self.field(pairs.a).mT[..., :, :, None, None],
+            self.field(pairs.b).mT[..., None, None, :, :],
+        )
         return torch.exp(2 * theta[0]) * Matern(1.5)(squares) * left * right
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
@@ -84,4 +87,6 @@ def planetary() -> Covariance:
 
 def planetary_model(kind: type, seed: int) -> Any:
     """An estimator of that kind for winds and currents of the Earth."""
-    return kind(manifold=Sphere(2), covariance=[planetary(), helmholtz_covariance()], random_state=seed)
+    return kind(
+        manifold=Sphere(2), covariance=[planetary(), helmholtz_covariance()], random_state=seed
+    )

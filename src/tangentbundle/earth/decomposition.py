@@ -39,14 +39,24 @@ class Projections:
 
     def __init__(self, cells: Cells, tol: float) -> None:
         self.areas, n = cells.areas, len(cells.areas)
-        require_memory(BYTES_PER_CELL * n * np.log2(n), f"decomposing {n} cells", "Coarsen the grid.")
+        require_memory(
+            BYTES_PER_CELL * n * np.log2(n), f"decomposing {n} cells", "Coarsen the grid."
+        )
         adjoint = sparse.csr_array(cells.weighted_gradient.conj().T)
-        matrix = sparse.csc_array((adjoint @ cells.gradient).real + (tol**2 + 1e-12) * cells.stiffness)
+        matrix = sparse.csc_array(
+            (adjoint @ cells.gradient).real + (tol**2 + 1e-12) * cells.stiffness
+        )
         parts = connected_components(cells.stiffness)[1]
         self.members = sparse.csr_array((np.ones(n), (parts, np.arange(n))))
-        first = np.unique(parts, return_index=True)[1]  # potentials are zero there, and shifted afterwards
+        first = np.unique(parts, return_index=True)[
+            1
+        ]  # potentials are zero there, and shifted afterwards
         self.free = _solver(matrix, adjoint, np.delete(np.arange(n), first))
-        self.fixed = _solver(matrix, adjoint, np.flatnonzero(~cells.coast)) if cells.coast.any() else self.free
+        self.fixed = (
+            _solver(matrix, adjoint, np.flatnonzero(~cells.coast))
+            if cells.coast.any()
+            else self.free
+        )
 
     def centred(self, x: np.ndarray) -> np.ndarray:
         """Functions ``(n, c)`` less their means over connected parts."""
@@ -56,7 +66,11 @@ class Projections:
 
 def _solver(matrix: sparse.csc_array, adjoint: sparse.csr_array, rows: np.ndarray) -> Solve:
     """From fields ``(n, c)``, complex, to the functions with the nearest gradients, zero outside of some rows."""
-    options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    options = {
+        "permc_spec": "MMD_AT_PLUS_A",
+        "diag_pivot_thresh": 0.0,
+        "options": {"SymmetricMode": True},
+    }
     factors = splu(matrix[rows][:, rows], **options) if len(rows) else None
 
     def potentials(field: np.ndarray) -> np.ndarray:
@@ -77,7 +91,11 @@ def decomposed(cells: Cells, v: np.ndarray, tol: float) -> tuple[np.ndarray, ...
     solver = _projections(cells, tol)
     potential, stream = solver.free(v), solver.fixed(-1j * v)
     parts = cells.gradient @ potential, 1j * (cells.gradient @ stream)
-    return *parts, solver.centred(potential), stream if cells.coast.any() else solver.centred(stream)
+    return (
+        *parts,
+        solver.centred(potential),
+        stream if cells.coast.any() else solver.centred(stream),
+    )
 
 
 def warn_of_boundary(cells: Cells) -> None:
@@ -93,7 +111,9 @@ def warn_of_boundary(cells: Cells) -> None:
     )
 
 
-def decompose_points(grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3) -> Decomposition:
+def decompose_points(
+    grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3
+) -> Decomposition:
     """Fields ``(t, n, 2)``, east and north at those points ``(n, 3)`` of a grid that hold data, on the unit sphere.
 
     Isolated points have all of their vectors in the remainder.
@@ -101,19 +121,32 @@ def decompose_points(grid: Grid, points: np.ndarray, fields: np.ndarray, tol: fl
     number = cKDTree(grid.points).query(points)[1]
     cells = cells_of(grid, np.isin(np.arange(len(grid)), number))
     if cells is None:
-        raise TooFewPointsError("no two points are neighbours on their grid, so that no field has a derivative.")
+        raise TooFewPointsError(
+            "no two points are neighbours on their grid, so that no field has a derivative."
+        )
     place = np.full(len(grid), -1)
     place[number] = np.arange(len(points))
     rows, areas, vectors = place[cells.index], grid.areas[number], fields @ np.array([1.0, 1j])
     found = np.zeros((5, *vectors.shape), complex)
     for k in range(0, len(fields), AT_ONCE):
         v = np.ascontiguousarray(vectors[k : k + AT_ONCE, rows].T)
-        found[:, k : k + AT_ONCE, rows] = np.stack([*decomposed(cells, v, tol), cells.derivative @ v]).swapaxes(1, 2)
+        found[:, k : k + AT_ONCE, rows] = np.stack(
+            [*decomposed(cells, v, tol), cells.derivative @ v]
+        ).swapaxes(1, 2)
     gradient, rotational, potential, stream, rates = found
-    parts = {"gradient": gradient, "rotational": rotational, "remainder": vectors - gradient - rotational}
+    parts = {
+        "gradient": gradient,
+        "rotational": rotational,
+        "remainder": vectors - gradient - rotational,
+    }
     squares = {name: np.abs(z) ** 2 @ areas[:, None] for name, z in parts.items()}
     total = np.maximum(sum(squares.values()), 1e-300)
-    numbers = {"potential": potential, "stream": stream, "divergence": rates, "vorticity": -1j * rates}
+    numbers = {
+        "potential": potential,
+        "stream": stream,
+        "divergence": rates,
+        "vorticity": -1j * rates,
+    }
     return Decomposition(
         energies={name: square / total for name, square in squares.items()},
         **{name: np.stack([z.real, z.imag], axis=-1)[..., None] for name, z in parts.items()},

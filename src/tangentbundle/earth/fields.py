@@ -121,7 +121,9 @@ def vorticity(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.Data
 
 
 @threads_by_size
-def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5e-3) -> xarray.Dataset:
+def decompose(
+    ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5e-3
+) -> xarray.Dataset:
     r"""The Helmholtz decomposition: divergent and rotational winds, what is left, and their potentials.
 
     .. math:: v = \nabla \phi + k \times \nabla \psi + r
@@ -139,14 +141,19 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     def compute(cells: Cells, x: np.ndarray) -> Sequence[np.ndarray]:
         v = x[:, 0] + 1j * x[:, 1].astype(float)
         divergent, rotational, *potentials = decomposed(cells, v, tol)
-        parts = (np.stack([z.real, z.imag], axis=1) for z in (divergent, rotational, v - divergent - rotational))
+        parts = (
+            np.stack([z.real, z.imag], axis=1)
+            for z in (divergent, rotational, v - divergent - rotational)
+        )
         return [*parts, *(length * RADIUS * function[:, None] for function in potentials)]
 
     found = iter(fields.apply(compute, [2, 2, 2, 1, 1]))
     result = fields.ds.drop_vars(names)
     for part in ("divergent", "rotational", "remainder"):
         for name in names:
-            result[f"{name}_{part}"] = like(next(found), fields.ds[name], long_name=f"{part} part of {name}")
+            result[f"{name}_{part}"] = like(
+                next(found), fields.ds[name], long_name=f"{part} part of {name}"
+            )
             result[f"{name}_{part}"].attrs.pop("standard_name", None)
     for name in ("velocity_potential", "stream_function"):
         result[name] = next(found).assign_attrs(long_name=name.replace("_", " "), units=unit)
@@ -188,9 +195,15 @@ def spectrum(
 
     edges = np.array([2 * ends[0], *ends, ends[-1] / 2]) * RADIUS / 1e3
     result = fields.lazily(energies, 1, {"wavelength": len(ends) + 1})[0].rename("energy")
-    coordinate = ("wavelength", np.sqrt(edges[1:] * edges[:-1]), {"units": "km", "long_name": "wavelength"})
+    coordinate = (
+        "wavelength",
+        np.sqrt(edges[1:] * edges[:-1]),
+        {"units": "km", "long_name": "wavelength"},
+    )
     units = "m2 s-2" if known else f"({fields.unit})2" if fields.unit else ""
-    return result.assign_coords(wavelength=coordinate).assign_attrs(long_name="kinetic energy in a band", units=units)
+    return result.assign_coords(wavelength=coordinate).assign_attrs(
+        long_name="kinetic energy in a band", units=units
+    )
 
 
 @threads_by_size
@@ -208,7 +221,12 @@ def interpolate_to(
 
 @threads_by_size
 def denoise(
-    ds: xarray.Dataset, *, noise: float | None = None, std: bool = False, vectors: Sequence[str] = (), seed: int = 0
+    ds: xarray.Dataset,
+    *,
+    noise: float | None = None,
+    std: bool = False,
+    vectors: Sequence[str] = (),
+    seed: int = 0,
 ) -> xarray.Dataset:
     """The fields without noise, each by itself, by a Gaussian process with covariances of planetary winds.
 
@@ -224,7 +242,9 @@ def denoise(
     names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
     first, second = (fields.ds[name] for name in fields.names)
     there = (abs(first) <= fields.limit) & (abs(second) <= fields.limit)
-    new = {name: like(found[name].where(there).transpose(*first.dims), found[name]) for name in names}
+    new = {
+        name: like(found[name].where(there).transpose(*first.dims), found[name]) for name in names
+    }
     return described(fields.ds.assign(new), f"denoise(noise={noise})")
 
 
@@ -255,9 +275,13 @@ def _local_scale(scale: Any, fields: GridFields) -> np.ndarray:
     """A variable of lengths as angles at the points of the grid."""
     size = in_metres(unit_of(scale))
     if size is None or size[1]:
-        raise UnitsError(f"a filter_scale that varies needs units of length, such as km; it has {unit_of(scale)!r}.")
+        raise UnitsError(
+            f"a filter_scale that varies needs units of length, such as km; it has {unit_of(scale)!r}."
+        )
     if {*scale.dims} != {*fields.grid.dims}:
-        raise InvalidInputError(f"filter_scale must lie along {fields.grid.dims}, got {scale.dims}.")
+        raise InvalidInputError(
+            f"filter_scale must lie along {fields.grid.dims}, got {scale.dims}."
+        )
     values = np.asarray(scale.transpose(*fields.grid.dims).values, np.float64) * size[0] / RADIUS
     local = fields.grid.to_points(values[..., None])[:, 0]
     if not (local > 0).all():

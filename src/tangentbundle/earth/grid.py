@@ -64,7 +64,9 @@ class Grid:
     axes: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
-    def of(cls, data: xarray.Dataset | xarray.DataArray, like: xarray.DataArray | None = None) -> Grid:
+    def of(
+        cls, data: xarray.Dataset | xarray.DataArray, like: xarray.DataArray | None = None
+    ) -> Grid:
         """The grid of a dataset, or of one of its variables ``like`` if there are several.
 
         Components are along the grid's axes if it has an angle and the standard name of ``like`` is not eastward.
@@ -72,18 +74,31 @@ class Grid:
         xr = extra("xarray", "earth.Grid")
         ds = data.to_dataset(name="field") if isinstance(data, xr.DataArray) else data
         if not isinstance(ds, xr.Dataset):
-            raise InvalidInputError(f"expected a dataset with latitude and longitude, got {type(data).__name__}.")
+            raise InvalidInputError(
+                f"expected a dataset with latitude and longitude, got {type(data).__name__}."
+            )
         if (found := find_healpix(ds)) is not None:
             nside, pixels, nested, dim = found
             latitude, longitude = healpix_latlon(nside, pixels, nested)
             return cls._merged(latitude, longitude, (dim,), (len(pixels),))
-        lat, lon = (coordinate(ds, ds if like is None else like, name) for name in ("latitude", "longitude"))
+        lat, lon = (
+            coordinate(ds, ds if like is None else like, name) for name in ("latitude", "longitude")
+        )
         dims = tuple(str(d) for d in dict.fromkeys((*lat.dims, *lon.dims)))
-        if not unit_of(lat) and np.ptp(lat.values) > 2.5 and abs(lat).max() < 1.571 and 5 < np.ptp(lon.values) < 6.284:
-            raise InvalidInputError(f"{lat.name} and {lon.name} look like radians. Set their units: radian or degrees.")
+        if (
+            not unit_of(lat)
+            and np.ptp(lat.values) > 2.5
+            and abs(lat).max() < 1.571
+            and 5 < np.ptp(lon.values) < 6.284
+        ):
+            raise InvalidInputError(
+                f"{lat.name} and {lon.name} look like radians. Set their units: radian or degrees."
+            )
         if lat.dims != lon.dims:
             if lat.ndim != 1 or lon.ndim != 1:
-                raise InvalidInputError(f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}.")
+                raise InvalidInputError(
+                    f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}."
+                )
             return cls.regular(degrees(lat), degrees(lon), dims)
         said = "" if like is None else str(like.attrs.get("standard_name", ""))
         angle = None if said.startswith("eastward") else find_angle(ds, dims)
@@ -96,12 +111,22 @@ class Grid:
         return cls._merged(degrees(lat), degrees(lon), dims, lat.shape, turns)
 
     @classmethod
-    def regular(cls, lat: np.ndarray, lon: np.ndarray, dims: tuple[str, ...] = ("lat", "lon")) -> Grid:
+    def regular(
+        cls, lat: np.ndarray, lon: np.ndarray, dims: tuple[str, ...] = ("lat", "lon")
+    ) -> Grid:
         """The grid of rows ``lat`` and columns ``lon``, in degrees and any order."""
         shape = len(lat), len(lon)
-        if not np.isfinite(lat).all() or not np.isfinite(lon).all() or len(np.unique(lat)) < len(lat):
-            raise InvalidInputError("rows and columns must be finite, and no latitude occur twice. Drop such rows.")
-        return cls._merged(np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon))
+        if (
+            not np.isfinite(lat).all()
+            or not np.isfinite(lon).all()
+            or len(np.unique(lat)) < len(lat)
+        ):
+            raise InvalidInputError(
+                "rows and columns must be finite, and no latitude occur twice. Drop such rows."
+            )
+        return cls._merged(
+            np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon)
+        )
 
     @classmethod
     def scattered(cls, lat: np.ndarray, lon: np.ndarray) -> Grid:
@@ -110,18 +135,31 @@ class Grid:
 
     @classmethod
     def _merged(
-        cls, lat: np.ndarray, lon: np.ndarray, dims: tuple, shape: tuple, angles: Any = 1.0, axes: Any = None
+        cls,
+        lat: np.ndarray,
+        lon: np.ndarray,
+        dims: tuple,
+        shape: tuple,
+        angles: Any = 1.0,
+        axes: Any = None,
     ) -> Grid:
         """Cells of one place, to a centimetre on the Earth, become one point, that of the first."""
         there = np.flatnonzero(np.isfinite(lat) & np.isfinite(lon))
         points, frames, _ = latlon_frames(lat[there], lon[there])
-        _, first, place = np.unique(np.round(points, 9) + 0.0, axis=0, return_index=True, return_inverse=True)
+        _, first, place = np.unique(
+            np.round(points, 9) + 0.0, axis=0, return_index=True, return_inverse=True
+        )
         if not len(first):
             raise InvalidInputError("the dataset has no place with finite latitude and longitude.")
-        place, first = np.argsort(np.argsort(first))[place.ravel()], np.sort(first)  # in the order of the cells
+        place, first = (
+            np.argsort(np.argsort(first))[place.ravel()],
+            np.sort(first),
+        )  # in the order of the cells
         cell, turns = np.full(len(lat), -1), np.ones(len(lat), complex)
         cell[there], chosen = place, there[first]
-        east = np.einsum("nxa,nx->na", frames[first][place], frames[:, :, 0])  # at a pole, frames differ
+        east = np.einsum(
+            "nxa,nx->na", frames[first][place], frames[:, :, 0]
+        )  # at a pole, frames differ
         turns[there] = east @ np.array([1.0, 1j])
         turns[chosen] = 1.0  # to the last bit
         return cls(lat[chosen], lon[chosen], dims, tuple(shape), cell, turns * angles, axes)
@@ -144,7 +182,9 @@ class Grid:
         parts += [] if self.axes is None else list(self.axes)
         digest = hashlib.sha256(b"regular" if self.axes else b"scattered")
         for part in parts:
-            digest.update(f"{part.dtype} {part.shape}".encode())  # where one array ends and the next one begins
+            digest.update(
+                f"{part.dtype} {part.shape}".encode()
+            )  # where one array ends and the next one begins
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
 
@@ -184,19 +224,27 @@ class Grid:
             return None
         counts = np.bincount(self.cell[cells], minlength=len(self))
         data = 1.0 / counts[self.cell[cells]]
-        return sparse.csr_array((data, (self.cell[cells], cells)), shape=(len(self), len(self.cell)))
+        return sparse.csr_array(
+            (data, (self.cell[cells], cells)), shape=(len(self), len(self.cell))
+        )
 
-    def _check(self, array: np.ndarray, shape: tuple[int, ...], last: tuple[int, ...]) -> np.ndarray:
+    def _check(
+        self, array: np.ndarray, shape: tuple[int, ...], last: tuple[int, ...]
+    ) -> np.ndarray:
         array = np.asarray(array)
         k = len(shape) + 1
         if array.ndim < k or array.shape[-k:-1] != shape or array.shape[-1] not in last:
             sizes = ", ".join(map(str, (*shape, last[0])))
-            raise ShapeError(f"expected an array of shape (..., {sizes}) for {self}, got {array.shape}.")
+            raise ShapeError(
+                f"expected an array of shape (..., {sizes}) for {self}, got {array.shape}."
+            )
         return array if array.dtype.kind == "f" else array.astype(np.float64)
 
     def to_points(self, values: np.ndarray) -> np.ndarray:
         """Numbers in cells ``(..., *shape, c)`` to means at points ``(..., n, c)``; NaN stays NaN."""
-        flat = values.reshape(*values.shape[: values.ndim - 1 - len(self.shape)], -1, values.shape[-1])
+        flat = values.reshape(
+            *values.shape[: values.ndim - 1 - len(self.shape)], -1, values.shape[-1]
+        )
         if self._gather is None:
             return flat
         columns = np.moveaxis(flat, -2, 0)
@@ -205,7 +253,11 @@ class Grid:
 
     def to_cells(self, values: np.ndarray) -> np.ndarray:
         """Numbers at points ``(..., n, c)`` to all cells ``(..., *shape, c)``; NaN in cells without coordinates."""
-        cells = values if self._gather is None else np.where(self.cell[:, None] >= 0, values[..., self.cell, :], np.nan)
+        cells = (
+            values
+            if self._gather is None
+            else np.where(self.cell[:, None] >= 0, values[..., self.cell, :], np.nan)
+        )
         return cells.reshape(*values.shape[:-2], *self.shape, values.shape[-1])
 
     def to_coordinates(self, components: np.ndarray) -> np.ndarray:
@@ -215,8 +267,12 @@ class Grid:
         """
         given = self._check(components, self.shape, (2, 3))
         if given.shape[-1] == 3:
-            return np.einsum("nxa,...nx->...na", self.frames.astype(given.dtype), self.to_points(given))
-        turned = np.ascontiguousarray(given).view(np.result_type(given.dtype, np.complex64)) * self._turns(given)
+            return np.einsum(
+                "nxa,...nx->...na", self.frames.astype(given.dtype), self.to_points(given)
+            )
+        turned = np.ascontiguousarray(given).view(
+            np.result_type(given.dtype, np.complex64)
+        ) * self._turns(given)
         return self.to_points(turned.view(given.dtype))
 
     def to_components(self, coordinates: np.ndarray, count: int = 2) -> np.ndarray:
@@ -226,16 +282,28 @@ class Grid:
         """
         given = self._check(coordinates, (len(self),), (2,))
         if count == 3:
-            return self.to_cells(np.einsum("nxa,...na->...nx", self.frames.astype(given.dtype), given))
+            return self.to_cells(
+                np.einsum("nxa,...na->...nx", self.frames.astype(given.dtype), given)
+            )
         cells = np.ascontiguousarray(self.to_cells(given))
-        return (cells.view(np.result_type(cells.dtype, np.complex64)) * self._turns(given).conj()).view(cells.dtype)
+        return (
+            cells.view(np.result_type(cells.dtype, np.complex64)) * self._turns(given).conj()
+        ).view(cells.dtype)
 
-    def warn_if_copies_differ(self, components: np.ndarray, coordinates: np.ndarray, largest: float = 0.5) -> None:
+    def warn_if_copies_differ(
+        self, components: np.ndarray, coordinates: np.ndarray, largest: float = 0.5
+    ) -> None:
         """Warn if components in cells of one place, such as a pole, differ strongly from their mean ``coordinates``."""
-        copies = (self.cell >= 0) & (np.bincount(self.cell[self.cell >= 0], minlength=len(self)) > 1)[self.cell]
+        copies = (self.cell >= 0) & (
+            np.bincount(self.cell[self.cell >= 0], minlength=len(self)) > 1
+        )[self.cell]
         means = self.to_components(coordinates, components.shape[-1]).reshape(components.shape)
         off = (components - means).reshape(-1, len(copies), components.shape[-1])[:, copies]
-        sizes = [np.sqrt(np.nanmean(np.square(x).sum(axis=-1))) for x in (off, coordinates) if np.isfinite(x).any()]
+        sizes = [
+            np.sqrt(np.nanmean(np.square(x).sum(axis=-1)))
+            for x in (off, coordinates)
+            if np.isfinite(x).any()
+        ]
         if len(sizes) == 2 and sizes[0] > largest * sizes[1]:
             text = f"vectors of {copies.sum()} cells at common places, such as a pole, differ from their mean there by "
             text += f"{sizes[0] / sizes[1]:.0%} of the typical length. Check these rows, or leave them out."
@@ -248,4 +316,11 @@ class Grid:
 def find_angle(ds: xarray.Dataset, dims: tuple[Any, ...]) -> xarray.DataArray | None:
     """The angle from east to the first axis of a grid along these dimensions, by its standard or usual name."""
     here = (ds[name].transpose(*dims) for name in ds.variables if {*ds[name].dims} == {*dims})
-    return next((a for a in here if a.attrs.get("standard_name") == ANGLES[0] or str(a.name).lower() in ANGLES), None)
+    return next(
+        (
+            a
+            for a in here
+            if a.attrs.get("standard_name") == ANGLES[0] or str(a.name).lower() in ANGLES
+        ),
+        None,
+    )

@@ -15,7 +15,9 @@ FACE_ROW, FACE_COLUMN = np.repeat([2, 3, 4], 4), np.tile([1, 3, 5, 7, 0, 2, 4, 6
 """Where the twelve faces are."""
 
 
-def healpix_latlon(nside: int, pixels: np.ndarray, nested: bool = True) -> tuple[np.ndarray, np.ndarray]:
+def healpix_latlon(
+    nside: int, pixels: np.ndarray, nested: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Latitudes and longitudes, in degrees, of the centres of pixels.
 
     >>> [a.round(3).tolist() for a in healpix_latlon(1, np.arange(5))]
@@ -25,7 +27,11 @@ def healpix_latlon(nside: int, pixels: np.ndarray, nested: bool = True) -> tuple
     """
     ring, place, length, shift = _nested(nside, pixels) if nested else _rings(nside, pixels)
     cap = np.minimum(ring, 4 * nside - ring)
-    z = np.where(cap < nside, np.sign(2 * nside - ring) * (1 - cap**2 / (3 * nside**2)), (4 - 2 * ring / nside) / 3)
+    z = np.where(
+        cap < nside,
+        np.sign(2 * nside - ring) * (1 - cap**2 / (3 * nside**2)),
+        (4 - 2 * ring / nside) / 3,
+    )
     return np.degrees(np.arcsin(z)), (place + shift) * 360.0 / length
 
 
@@ -42,7 +48,10 @@ def _rings(nside: int, pixels: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def _nested(nside: int, pixels: np.ndarray) -> tuple[np.ndarray, ...]:
     face, within = np.divmod(pixels, nside**2)
-    x, y = (sum(((within >> (2 * bit + k)) & 1) << bit for bit in range(max(nside.bit_length(), 1))) for k in (0, 1))
+    x, y = (
+        sum(((within >> (2 * bit + k)) & 1) << bit for bit in range(max(nside.bit_length(), 1)))
+        for k in (0, 1)
+    )
     ring = FACE_ROW[face] * nside - x - y - 1
     cap = np.minimum(np.minimum(ring, 4 * nside - ring), nside)
     return ring, (FACE_COLUMN[face] * cap + x - y) / 2 % (4 * cap), 4 * cap, np.zeros(len(ring))
@@ -59,16 +68,26 @@ def find_healpix(ds: xarray.Dataset) -> tuple[int, np.ndarray, bool, str] | None
         if "healpix" not in (said.get("grid_mapping_name"), said.get("grid_name")):
             continue
         level = said.get("level", said.get("refinement_level"))
-        nside = int(said["nside"]) if "nside" in said else 2 ** int(level if level is not None else -1)
+        nside = (
+            int(said["nside"]) if "nside" in said else 2 ** int(level if level is not None else -1)
+        )
         if nside < 1 or nside & (nside - 1):
-            raise InvalidInputError(f"HEALPix needs nside, a power of two; {name} has the attributes {variable.attrs}.")
+            raise InvalidInputError(
+                f"HEALPix needs nside, a power of two; {name} has the attributes {variable.attrs}."
+            )
         nested = str(said.get("order", said.get("indexing_scheme", "nested"))).startswith("nest")
-        ids = next((ds[k] for k in (name, "cell", "cell_ids") if k in ds.coords and ds[k].ndim == 1), None)
+        ids = next(
+            (ds[k] for k in (name, "cell", "cell_ids") if k in ds.coords and ds[k].ndim == 1), None
+        )
         full = [str(d) for d in ds.dims if ds.sizes[d] == 12 * nside**2]
         if ids is None and not full:
-            raise InvalidInputError(f"no dimension has the {12 * nside**2} pixels of {name}. Give their ids as `cell`.")
+            raise InvalidInputError(
+                f"no dimension has the {12 * nside**2} pixels of {name}. Give their ids as `cell`."
+            )
         pixels = np.arange(12 * nside**2) if ids is None else np.asarray(ids.values, np.int64)
         if not ((pixels >= 0) & (pixels < 12 * nside**2)).all():
-            raise InvalidInputError(f"ids of HEALPix cells of nside {nside} lie in [0, {12 * nside**2}).")
+            raise InvalidInputError(
+                f"ids of HEALPix cells of nside {nside} lie in [0, {12 * nside**2})."
+            )
         return nside, pixels, nested, full[0] if ids is None else str(ids.dims[0])
     return None

@@ -25,7 +25,9 @@ def block_numbers(points: np.ndarray, size: str | float) -> np.ndarray:
         keys = np.round(points, 9) + 0.0  # a centimetre on the Earth; no negative zeros
     else:
         bands = max(1, round(np.pi / height))
-        band = np.minimum((np.arccos(np.clip(points[:, 2], -1, 1)) / np.pi * bands).astype(int), bands - 1)
+        band = np.minimum(
+            (np.arccos(np.clip(points[:, 2], -1, 1)) / np.pi * bands).astype(int), bands - 1
+        )
         around = np.maximum(np.round(2 * bands * np.sin((band + 0.5) / bands * np.pi)), 1)
         turn = np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) % 1.0
         keys = np.stack([band, (turn * around).astype(int)], axis=1)
@@ -53,7 +55,10 @@ def block_reduce(points: Any, vectors: Any, sigma: Any = None, *, size: str | fl
     ([[0.0, 1.6, 0.0]], [0.894], [2])
     """
     points, vectors, errors = _checked(points, vectors, sigma)
-    block, weights = block_numbers(points, size), np.ones(len(points)) if errors is None else errors**-2.0
+    block, weights = (
+        block_numbers(points, size),
+        np.ones(len(points)) if errors is None else errors**-2.0,
+    )
 
     def total(values: np.ndarray) -> np.ndarray:
         return np.stack([np.bincount(block, weights * column) for column in values.T], axis=1)
@@ -107,11 +112,18 @@ def block_cv(
     block = block_numbers(points, size)
     blocks = int(block.max()) + 1
     if not isinstance(folds, Integral) or not 2 <= folds <= blocks:
-        raise InvalidInputError(f"folds must be an integer from 2 to {blocks}, the blocks of size {size}; got {folds}.")
+        raise InvalidInputError(
+            f"folds must be an integer from 2 to {blocks}, the blocks of size {size}; got {folds}."
+        )
     fold = np.random.default_rng(random_state).permutation(blocks)[block] % folds
-    off, inside = np.empty((len(points), 2)), {level: np.empty((len(points), 2), bool) for level in (0.5, 0.9)}
+    off, inside = (
+        np.empty((len(points), 2)),
+        {level: np.empty((len(points), 2), bool) for level in (0.5, 0.9)},
+    )
     for out in (fold == number for number in range(folds)):
-        model = clone(estimator).fit(points[~out], vectors[~out], None if errors is None else errors[~out])
+        model = clone(estimator).fit(
+            points[~out], vectors[~out], None if errors is None else errors[~out]
+        )
         mean, covariance = model.predict(points[out], return_cov=True, with_noise=errors is None)
         frames = Sphere(2).frames(points[out])
         off[out] = np.einsum("nda,nd->na", frames, vectors[out] - mean)
@@ -121,21 +133,35 @@ def block_cv(
             held[out] = np.abs(off[out]) <= model.interval_width(level) * std
     spread = np.square(vectors - vectors.mean(axis=0)).sum(axis=1).mean() / 2
     coverage = {level: float(held.mean()) for level, held in inside.items()}
-    return BlockScores(float(np.sqrt(np.square(off).mean())), float(1 - np.square(off).mean() / spread), coverage)
+    return BlockScores(
+        float(np.sqrt(np.square(off).mean())), float(1 - np.square(off).mean() / spread), coverage
+    )
 
 
-def _checked(points: Any, vectors: Any, sigma: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _checked(
+    points: Any, vectors: Any, sigma: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Points, vectors and standard errors of measurements as arrays; refused if they cannot be."""
     points, vectors = np.asarray(points, float), np.asarray(vectors, float)
     errors = np.asarray(1.0 if sigma is None else sigma, float)
     if points.ndim != 2 or points.shape[1] != 3 or vectors.shape != points.shape or not len(points):
-        raise ShapeError(f"expected points and vectors (n, 3), got {points.shape} and {vectors.shape}.")
+        raise ShapeError(
+            f"expected points and vectors (n, 3), got {points.shape} and {vectors.shape}."
+        )
     if errors.shape not in ((), (len(points),)):
-        raise ShapeError(f"sigma must be a number or one for each of {len(points)} measurements, got {errors.shape}.")
+        raise ShapeError(
+            f"sigma must be a number or one for each of {len(points)} measurements, got {errors.shape}."
+        )
     if not all(np.isfinite(values).all() for values in (points, vectors, errors)):
-        raise NonFiniteError("points, vectors and sigma must be finite. Leave missing measurements out.")
+        raise NonFiniteError(
+            "points, vectors and sigma must be finite. Leave missing measurements out."
+        )
     if not (errors > 0).all():
-        raise InvalidInputError(f"sigma, the standard errors, must be positive, got {errors.min():g}.")
+        raise InvalidInputError(
+            f"sigma, the standard errors, must be positive, got {errors.min():g}."
+        )
     if (away := np.abs(np.linalg.norm(points, axis=1) - 1).max()) > 1e-6:
-        raise InvalidInputError(f"points must lie on the unit sphere, got one {away:.2g} off. Divide by the norm.")
+        raise InvalidInputError(
+            f"points must lie on the unit sphere, got one {away:.2g} off. Divide by the norm."
+        )
     return points, vectors, None if sigma is None else np.broadcast_to(errors, (len(points),))

@@ -40,13 +40,20 @@ class Cells:
         walls: ``(k,)`` rows, weights and normals of sides with no normal flow.
     """
 
-    def __init__(self, grid: Grid, there: np.ndarray, relative_scale: np.ndarray, no_normal_flow: bool) -> None:
+    def __init__(
+        self, grid: Grid, there: np.ndarray, relative_scale: np.ndarray, no_normal_flow: bool
+    ) -> None:
         pairs, weights, areas, rim = grid.volumes
         touching = weights > 1e-9 * weights.max()  # the others meet in a point, up to rounding
-        pairs, weights = pairs[touching], weights[touching] * np.square(relative_scale[pairs[touching]]).mean(axis=1)
+        pairs, weights = (
+            pairs[touching],
+            weights[touching] * np.square(relative_scale[pairs[touching]]).mean(axis=1),
+        )
         pairs, weights = np.concatenate([pairs, pairs[:, ::-1]]), np.tile(weights, 2)
         inside = there[pairs].all(axis=1)
-        neighbors, all_neighbors = (np.bincount(ends[:, 0], minlength=len(grid)) for ends in (pairs[inside], pairs))
+        neighbors, all_neighbors = (
+            np.bincount(ends[:, 0], minlength=len(grid)) for ends in (pairs[inside], pairs)
+        )
         self.index = np.flatnonzero(neighbors)
         self.rim = rim[self.index]
         self.coast = (rim | (neighbors < all_neighbors))[self.index]
@@ -55,7 +62,9 @@ class Cells:
         number[self.index] = np.arange(len(self.index))
         edges = np.flatnonzero(inside)[np.lexsort(pairs[inside].T[::-1])]
         shore = np.flatnonzero((number[pairs[:, 0]] >= 0) & ~there[pairs[:, 1]] & no_normal_flow)
-        steps = np.einsum("exa,ex->ea", grid.frames[pairs[:, 0]], grid.points[pairs[:, 1]]) @ np.array([1.0, 1j])
+        steps = np.einsum(
+            "exa,ex->ea", grid.frames[pairs[:, 0]], grid.points[pairs[:, 1]]
+        ) @ np.array([1.0, 1j])
         steps /= np.abs(steps)
         i, j = pairs[edges].T
         self.rows, self.columns, self.weights = number[i], number[j], weights[edges]
@@ -70,11 +79,16 @@ class Cells:
         place, n = np.argsort(order), len(order)
         rows, columns = place[np.append(self.rows, ends)], place[np.append(self.columns, ends)]
         along = np.lexsort([columns, rows])  # the space-filling curve
-        weights, maps = (np.append(a, b)[along] for a, b in ((self.weights, sides), (self.turns, -(normals**2))))
+        weights, maps = (
+            np.append(a, b)[along] for a, b in ((self.weights, sides), (self.turns, -(normals**2)))
+        )
         signs = np.where(along < len(self.rows), 1, -1).astype(np.int8)
         starts = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
         graph = NeighborGraph(starts, columns[along].astype(np.int32), np.empty(0))
-        connection, mass = Connection(np.stack([maps.real, maps.imag], axis=1), signs, 2), self.areas[order]
+        connection, mass = (
+            Connection(np.stack([maps.real, maps.imag], axis=1), signs, 2),
+            self.areas[order],
+        )
         kind = ArrayKind(False, torch.float64, torch.device("cpu"))
         full = area_laplacian(graph, connection, weights, mass, order, kind)
         return {"d": full, "f": full.to(dtype=torch.float32)}
@@ -89,12 +103,19 @@ class Cells:
         exact at coasts, too. Where neighbours lie along one line, as in a strait, the derivative across it is zero.
         """
         ways = np.stack([self.steps.real, self.steps.imag], axis=1)
-        weighted, starts = self.weights[:, None] * ways, np.searchsorted(self.rows, np.arange(len(self.index)))
+        weighted, starts = (
+            self.weights[:, None] * ways,
+            np.searchsorted(self.rows, np.arange(len(self.index))),
+        )
         normal = np.add.reduceat(weighted[:, :, None] * ways[:, None], starts, axis=0)
-        slopes = np.einsum("eab,eb->ea", np.linalg.pinv(normal, 1e-6, hermitian=True)[self.rows], weighted)
+        slopes = np.einsum(
+            "eab,eb->ea", np.linalg.pinv(normal, 1e-6, hermitian=True)[self.rows], weighted
+        )
         return slopes @ np.array([1.0, 1j])
 
-    def _differences(self, factors: np.ndarray, turns: np.ndarray | float = 1.0) -> sparse.csr_array:
+    def _differences(
+        self, factors: np.ndarray, turns: np.ndarray | float = 1.0
+    ) -> sparse.csr_array:
         r"""The matrix of :math:`\sum_j f_{ij} (t_{ij} v_j - v_i)`."""
         shape = len(self.index), len(self.index)
         others = sparse.csr_array((factors * turns, (self.rows, self.columns)), shape)
@@ -126,7 +147,10 @@ class Cells:
 
 
 def cells_of(
-    grid: Grid, there: np.ndarray, relative_scale: np.ndarray | None = None, no_normal_flow: bool = False
+    grid: Grid,
+    there: np.ndarray,
+    relative_scale: np.ndarray | None = None,
+    no_normal_flow: bool = False,
 ) -> Cells | None:
     r"""The cells of the points ``there`` (n,) of a grid; None if no two of them are neighbours.
 

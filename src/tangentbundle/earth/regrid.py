@@ -16,7 +16,13 @@ import torch
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from ..errors import DamagedFileError, InvalidInputError, NonFiniteError, OutsideSourceError, ShapeError
+from ..errors import (
+    DamagedFileError,
+    InvalidInputError,
+    NonFiniteError,
+    OutsideSourceError,
+    ShapeError,
+)
 from ..files import read_tensors, write_tensors
 from . import RADIUS, radians
 from .blocks import GridFields, described, like
@@ -43,20 +49,33 @@ class Kriging:
     estimator: Any = None
     seed: int = 0
 
-    def predict(self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray) -> np.ndarray:
+    def predict(
+        self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray
+    ) -> np.ndarray:
         """Coordinates ``(t, n, 2)`` to means and standard deviations along the axes of cells, ``(t, *shape, 4)``."""
         from sklearn.base import clone
 
         from ..estimators import FieldInterpolator
         from .covariances import planetary_model
 
-        estimator = clone(self.estimator or planetary_model(FieldInterpolator, self.seed))  # blocks run side by side
+        estimator = clone(
+            self.estimator or planetary_model(FieldInterpolator, self.seed)
+        )  # blocks run side by side
         if np.shape(self.noise_std) not in ((), (len(source),)):
-            raise ShapeError(f"noise_std must be a number or one for each of {len(source)} points of the source.")
-        noise = np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
-        axes, found = np.moveaxis(target.to_components(target.frames.swapaxes(0, 1)), 0, -2), []  # of each cell
+            raise ShapeError(
+                f"noise_std must be a number or one for each of {len(source)} points of the source."
+            )
+        noise = (
+            np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
+        )
+        axes, found = (
+            np.moveaxis(target.to_components(target.frames.swapaxes(0, 1)), 0, -2),
+            [],
+        )  # of each cell
         for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
-            mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(target.points, return_cov=True)
+            mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(
+                target.points, return_cov=True
+            )
             spread = target.to_cells(spread.reshape(-1, 9)).reshape(*target.shape, 3, 3)
             variance = np.einsum("...da,...de,...ea->...a", axes, spread, axes)
             means = np.einsum("...da,...d->...a", axes, target.to_cells(mean))
@@ -107,21 +126,33 @@ class Regridder:
     ):
         if method != "linear" and not isinstance(method, Kriging):
             raise InvalidInputError(f"method must be 'linear' or Kriging(), got {method!r}.")
-        self._method, self._limit = method, np.inf if beyond is None else radians(beyond) * RADIUS / 1000
+        self._method, self._limit = (
+            method,
+            np.inf if beyond is None else radians(beyond) * RADIUS / 1000,
+        )
         self._set_grids(source, target, vectors)
         self.weights: Any = None
         self._rows = np.flatnonzero(self._with_data(source))
         if not len(self._rows):
-            raise NonFiniteError("no point of the source has data. Check its variables and fill values.")
+            raise NonFiniteError(
+                "no point of the source has data. Check its variables and fill values."
+            )
         points, places = self.source.points[self._rows], self.target.points
         if isinstance(method, Kriging):
-            self.distance = central_angles(points[cKDTree(points).query(places)[1]], places) * RADIUS / 1000
+            self.distance = (
+                central_angles(points[cKDTree(points).query(places)[1]], places) * RADIUS / 1000
+            )
             return
         triangles = Triangulation(points)
         corners, shares, inside = triangles.locate(places)
         inside &= np.isin(cKDTree(self.source.points).query(places)[1], self._rows)  # not on land
-        corners[~inside], shares[~inside] = triangles.tree.query(places[~inside])[1][:, None], (1.0, 0.0, 0.0)
-        self.distance = np.where(inside, 0.0, central_angles(points[corners[:, 0]], places)) * RADIUS / 1000
+        corners[~inside], shares[~inside] = (
+            triangles.tree.query(places[~inside])[1][:, None],
+            (1.0, 0.0, 0.0),
+        )
+        self.distance = (
+            np.where(inside, 0.0, central_angles(points[corners[:, 0]], places)) * RADIUS / 1000
+        )
         if beyond is None and not inside.all():
             raise OutsideSourceError(
                 f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to {self.distance.max():.0f} "
@@ -134,7 +165,9 @@ class Regridder:
         self.weights = sparse.csr_array((carried.ravel(), numbers.ravel(), starts), shape=shape)
         self.weights.eliminate_zeros()  # they would keep NaN
 
-    def _set_grids(self, source: xarray.Dataset | Grid, target: xarray.Dataset, vectors: Sequence[str] = ()) -> None:
+    def _set_grids(
+        self, source: xarray.Dataset | Grid, target: xarray.Dataset, vectors: Sequence[str] = ()
+    ) -> None:
         self._vectors = vectors
         self.source = source if isinstance(source, Grid) else GridFields.of(source, vectors).grid
         self.target = Grid.of(target)
@@ -149,7 +182,10 @@ class Regridder:
         if isinstance(source, Grid):
             return np.ones(len(source), bool)
         fields, dims = GridFields.of(source, self._vectors), self.source.dims
-        first = (a.isel({d: 0 for d in a.dims if d not in dims}).transpose(*dims) for a in fields.arrays())
+        first = (
+            a.isel({d: 0 for d in a.dims if d not in dims}).transpose(*dims)
+            for a in fields.arrays()
+        )
         return np.isfinite(next(fields.batches([a.values for a in first]))[0]).all(axis=-1)
 
     def __repr__(self) -> str:
@@ -163,11 +199,17 @@ class Regridder:
         """
         fields = GridFields.of(ds, vectors or self._vectors)
         if fields.grid != self.source:
-            raise ShapeError(f"the field is on {fields.grid}, not on the grid of the source, {self.source}.")
+            raise ShapeError(
+                f"the field is on {fields.grid}, not on the grid of the source, {self.source}."
+            )
         if self.weights is None and len(fields.names) == 3:
-            raise InvalidInputError("kriging takes components east and north, not three ambient ones.")
+            raise InvalidInputError(
+                "kriging takes components east and north, not three ambient ones."
+            )
         if clash := {*fields.ds[fields.names[0]].dims} - {*self.source.dims} & {*self.target.dims}:
-            raise ShapeError(f"{', '.join(map(str, clash))} is a dimension of the field and of the target. Rename one.")
+            raise ShapeError(
+                f"{', '.join(map(str, clash))} is a dimension of the field and of the target. Rename one."
+            )
         count = len(fields.names)
         names = [*fields.names, *(f"{name}_std" for name in fields.names if self.weights is None)]
 
@@ -175,7 +217,9 @@ class Regridder:
             return np.moveaxis(self._cells(batch, count).astype(fields.dtype, copy=False), -1, 0)
 
         sizes = dict(zip(self.target.dims, self.target.shape, strict=True))
-        new = dict(zip(names, fields.lazily(one, len(names), sizes, exclude=self.source.dims), strict=True))
+        new = dict(
+            zip(names, fields.lazily(one, len(names), sizes, exclude=self.source.dims), strict=True)
+        )
         for name, variable in new.items():
             original = fields.ds[name.removesuffix("_std")]
             attrs = like(variable, original).attrs
@@ -184,14 +228,18 @@ class Regridder:
                 attrs["long_name"] = f"standard deviation of {original.name}"
             elif known := known if count == 3 else standard_name(known, self._angle is not None):
                 attrs["standard_name"] = known
-        others = ds.drop_vars([name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}])
+        others = ds.drop_vars(
+            [name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}]
+        )
         return described(others.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
     def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
         """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""
         far = self.distance > self._limit
         if isinstance(self._method, Kriging):
-            found = self._method.predict(self.source, self._rows, self.target, coordinates[:, self._rows])
+            found = self._method.predict(
+                self.source, self._rows, self.target, coordinates[:, self._rows]
+            )
             return np.where(self.target.to_cells(far[:, None]), np.nan, found)
         vectors = np.ascontiguousarray((coordinates[..., 0] + 1j * coordinates[..., 1]).T)
         found = (self.weights.astype(vectors.dtype, copy=False) @ vectors).T
@@ -205,20 +253,30 @@ class Regridder:
         arrays = {key: getattr(self.weights, key) for key in ("indices", "indptr")}
         arrays |= {"data": self.weights.data.view(float), "distance": self.distance}
         tensors = {key: torch.tensor(a) for key, a in arrays.items()}
-        write_tensors(path, KIND, tensors, [self.source.token, self.target.token, float(self._limit)])
+        write_tensors(
+            path, KIND, tensors, [self.source.token, self.target.token, float(self._limit)]
+        )
 
     @classmethod
-    def load(cls, path: str | os.PathLike, source: xarray.Dataset | Grid, target: xarray.Dataset) -> Regridder:
+    def load(
+        cls, path: str | os.PathLike, source: xarray.Dataset | Grid, target: xarray.Dataset
+    ) -> Regridder:
         """Read the weights that ``save`` wrote, for the same two grids."""
         new, (tensors, notes) = cls.__new__(cls), read_tensors(path, KIND)
         new._method = "linear"
         new._set_grids(source, target)
         *tokens, new._limit = notes
         if tokens != [new.source.token, new.target.token]:
-            raise ShapeError(f"the weights in {path} belong to other grids than {new.source} and {new.target}.")
+            raise ShapeError(
+                f"the weights in {path} belong to other grids than {new.source} and {new.target}."
+            )
         try:
-            data, *places, new.distance = (tensors[key].numpy() for key in ("data", "indices", "indptr", "distance"))
-            new.weights = sparse.csr_array((data.view(complex), *places), shape=(len(new.target), len(new.source)))
+            data, *places, new.distance = (
+                tensors[key].numpy() for key in ("data", "indices", "indptr", "distance")
+            )
+            new.weights = sparse.csr_array(
+                (data.view(complex), *places), shape=(len(new.target), len(new.source))
+            )
         except (KeyError, ValueError) as error:
             raise DamagedFileError(f"{path} holds no weights ({error!r:.200}).") from error
         return new

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 def load_wind(
-    source: xarray.Dataset | str | Path | None = None, *, u: str = "", v: str = "", provenance: str = ""
+    source: xarray.Dataset | str | Path | None = None,
+    *,
+    u: str = "",
+    v: str = "",
+    provenance: str = "",
 ) -> WindData:
     """Wind as points, exact frames and vectors on the sphere, in m/s.
 
@@ -54,10 +58,16 @@ def load_wind(
 def _embedded() -> WindData:
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:
-        hours, lat, lon = (np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon"))
-        wind = np.stack([file.variables[name][:] * file.variables[name].scale_factor for name in "uv"], axis=-1)
+        hours, lat, lon = (
+            np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon")
+        )
+        wind = np.stack(
+            [file.variables[name][:] * file.variables[name].scale_factor for name in "uv"], axis=-1
+        )
         provenance = file.source.decode()
-    times = np.datetime64("1980-01-14T14:00:00", "s") + np.rint(hours * 3600).astype("timedelta64[s]")
+    times = np.datetime64("1980-01-14T14:00:00", "s") + np.rint(hours * 3600).astype(
+        "timedelta64[s]"
+    )
     return from_grid(times, lat, lon, wind, provenance)
 
 
@@ -73,7 +83,10 @@ def wind_folder() -> Path:
 
 
 def fetch_ncep(
-    year: int, *, cache: str | Path | None = None, sha256: tuple[str | None, str | None] = (None, None)
+    year: int,
+    *,
+    cache: str | Path | None = None,
+    sha256: tuple[str | None, str | None] = (None, None),
 ) -> WindData:
     """Daily mean wind of one year of the NCEP/NCAR reanalysis near the surface (sigma level 0.995, 2.5 degrees).
 
@@ -81,7 +94,9 @@ def fetch_ncep(
     range. ``sha256`` pins the eastward and the northward file.
     """
     if isinstance(year, bool) or not isinstance(year, int | np.integer) or not 1948 <= year <= 2100:
-        raise InvalidInputError(f"the reanalysis begins in 1948: expected a year from then on, got {year!r}.")
+        raise InvalidInputError(
+            f"the reanalysis begins in 1948: expected a year from then on, got {year!r}."
+        )
     base = "https://downloads.psl.noaa.gov/Datasets/ncep.reanalysis/Dailies/surface"
     parts = {}
     for name, known in zip(("uwnd", "vwnd"), sha256, strict=True):
@@ -90,17 +105,29 @@ def fetch_ncep(
         with open_dataset(path) as ds:
             parts[name] = ds[name].load()
     both = extra("xarray", "fetch_ncep").merge(list(parts.values()), join="exact")
-    return load_wind(both, provenance=f"NCEP/NCAR reanalysis, daily means of {year}, sig995, NOAA PSL")
+    return load_wind(
+        both, provenance=f"NCEP/NCAR reanalysis, daily means of {year}, sig995, NOAA PSL"
+    )
 
 
 def _check_daily_means(path: Path, name: str, year: int, max_speed: float = 150.0) -> None:
     """Refuse a file without the daily means of one component of the wind in one year, in m/s."""
     with open_dataset(path) as ds:
-        days = ds["time"].values.astype("datetime64[D]") if name in ds else np.zeros(0, "datetime64[D]")
+        days = (
+            ds["time"].values.astype("datetime64[D]")
+            if name in ds
+            else np.zeros(0, "datetime64[D]")
+        )
         daily = np.datetime64(f"{year}-01-01", "D") + np.arange(len(days))
-        good = 0 < len(days) <= 366 and np.array_equal(days, daily) and float(abs(ds[name]).max()) < max_speed
+        good = (
+            0 < len(days) <= 366
+            and np.array_equal(days, daily)
+            and float(abs(ds[name]).max()) < max_speed
+        )
     if not good:
-        raise DamagedFileError(f"expected {name} for each day from {year}-01-01 on, below {max_speed:g} m/s.")
+        raise DamagedFileError(
+            f"expected {name} for each day from {year}-01-01 on, below {max_speed:g} m/s."
+        )
 
 
 def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
@@ -112,7 +139,9 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
     path = path.expanduser()
     files = [path] if path.exists() else sorted(path.parent.glob(path.name))
     if not files:
-        raise InvalidInputError(f"expected a file of wind, but {path} does not exist. Check the path.")
+        raise InvalidInputError(
+            f"expected a file of wind, but {path} does not exist. Check the path."
+        )
     if files != [path] or "chunks" in options:
         extra("dask", "Reading several files, or one in blocks", "cluster")
     try:
@@ -121,7 +150,9 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
         if path.is_file():
             with path.open("rb") as file:
                 if file.read(4) in (b"CDF\x01", b"CDF\x02"):
-                    netcdf_file(path, mmap=False).close()  # xarray would read what a truncated file lacks as zeros
+                    netcdf_file(
+                        path, mmap=False
+                    ).close()  # xarray would read what a truncated file lacks as zeros
         engine = "zarr" if path.is_dir() else None  # xarray does not know .ZARR
         return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:

@@ -46,15 +46,21 @@ class Triangulation:
             raise TooFewPointsError(f"triangles need at least 4 points with values, got {n}.")
         try:
             hull, mean = ConvexHull(points), points.mean(axis=0)
-            if hull.equations[:, 3].max() >= -1e-9:  # a hemisphere: with the place opposite to the mean, as number n
+            if (
+                hull.equations[:, 3].max() >= -1e-9
+            ):  # a hemisphere: with the place opposite to the mean, as number n
                 hull = ConvexHull(np.vstack([points, -mean / np.linalg.norm(mean)]))
         except QhullError as error:
-            raise RankDeficientError(f"all {n} points lie on a circle: there are no triangles.") from error
+            raise RankDeficientError(
+                f"all {n} points lie on a circle: there are no triangles."
+            ) from error
         corners, radii = hull.simplices, np.arccos(np.clip(-hull.equations[:, 3], -1, 1))
         smallest = np.full(n + 1, np.inf)
         np.minimum.at(smallest, corners.ravel(), np.repeat(radii, 3))
         self._hull = hull
-        self._spanned = (radii <= MAX_GAP * smallest[corners].max(axis=1)) & (corners < n).all(axis=1)
+        self._spanned = (radii <= MAX_GAP * smallest[corners].max(axis=1)) & (corners < n).all(
+            axis=1
+        )
         self.faces = corners[self._spanned]
 
     def locate(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -76,7 +82,13 @@ class Triangulation:
             if not len(left):
                 break
             at[left] = self._hull.neighbors[at[left], side]
-        weights = np.maximum(inside * np.einsum("mkd,md->mk", self._hull.points[faces[at]], places), 0.0)
-        corners, weights, same = faces[at], weights / weights.sum(axis=1, keepdims=True), distance < SAME_PLACE
+        weights = np.maximum(
+            inside * np.einsum("mkd,md->mk", self._hull.points[faces[at]], places), 0.0
+        )
+        corners, weights, same = (
+            faces[at],
+            weights / weights.sum(axis=1, keepdims=True),
+            distance < SAME_PLACE,
+        )
         corners[same], weights[same] = nearest[same, None], (1.0, 0.0, 0.0)
         return corners, weights, self._spanned[at] | same

@@ -146,7 +146,9 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
     """
     rows = np.argsort(lat)
     columns = np.argsort(lon % 360)
-    columns = columns[np.append(True, np.diff((lon % 360)[columns]) > 1e-6)]  # 0 and 360 are one longitude
+    columns = columns[
+        np.append(True, np.diff((lon % 360)[columns]) > 1e-6)
+    ]  # 0 and 360 are one longitude
     lat, lon, point = lat[rows], lon[columns] % 360, point[np.ix_(rows, columns)]
     warn_of_gaps(lon)
     sides = np.radians(_sides(lat))
@@ -156,7 +158,9 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
     touching = ~_gaps(steps)
     at_pole = np.abs(lat) > 90 - 1e-6
 
-    meridional = np.sin(np.diff(sides) / 2)  # per row; with the parallels below, fluxes of rotations balance
+    meridional = np.sin(
+        np.diff(sides) / 2
+    )  # per row; with the parallels below, fluxes of rotations balance
     pairs: list[np.ndarray] = []
     weights: list[np.ndarray] = []
     if touching.all():
@@ -176,7 +180,9 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
                 weights.append(link * opposite.widths)
 
     gap_angles = np.radians(steps)
-    across = np.outer(meridional / np.cos(np.radians(lat)), gap_angles / 2 / np.square(np.sin(gap_angles / 2)))
+    across = np.outer(
+        meridional / np.cos(np.radians(lat)), gap_angles / 2 / np.square(np.sin(gap_angles / 2))
+    )
     east = np.stack([point, np.roll(point, -1, axis=1)], axis=-1)
     pairs.append(east[~at_pole][:, touching].reshape(-1, 2))
     weights.append(across[~at_pole][:, touching].ravel())
@@ -220,11 +226,17 @@ def _opposite(lon: np.ndarray, east: np.ndarray, west: np.ndarray) -> Opposite:
     each_once = (first < second) & (lengths > 1e-9)
     joined = np.stack([first, second], axis=1)[each_once]
     widths = lengths[each_once]
-    reach = float(np.average(1 - np.cos(lon[joined[:, 0]] - lon[joined[:, 1]]), weights=widths)) if len(widths) else 2.0
+    reach = (
+        float(np.average(1 - np.cos(lon[joined[:, 0]] - lon[joined[:, 1]]), weights=widths))
+        if len(widths)
+        else 2.0
+    )
     return Opposite(joined, widths, reach)
 
 
-def _polar_link(colatitude: float, side: float, step: float, reach: float, otherwise: float) -> tuple[float, float]:
+def _polar_link(
+    colatitude: float, side: float, step: float, reach: float, otherwise: float
+) -> tuple[float, float]:
     r"""Weights around a pole without a row: of opposite cells, and of cells side by side, per radian of longitude.
 
     With the colatitudes c of the row and s of its other side, and the distance t of the next row, cells are sectors of
@@ -252,13 +264,21 @@ def voronoi_volumes(points: np.ndarray) -> Volumes:
     a, b, c = corners = points[faces].swapaxes(0, 1)
     squares = np.square(np.roll(corners, 1, axis=0) - np.roll(corners, 2, axis=0)).sum(axis=2).T
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
-    cotangents = (squares.sum(axis=1)[:, None] - 2 * squares) / (4 * area)[:, None]  # at each corner
+    cotangents = (squares.sum(axis=1)[:, None] - 2 * squares) / (4 * area)[
+        :, None
+    ]  # at each corner
     moments = squares * cotangents / 8
-    parts = np.roll(moments, 1, axis=1) + np.roll(moments, 2, axis=1)  # of the triangle, nearest to each corner
-    sides = np.sort(np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)]), axis=1)  # opposite each corner
+    parts = np.roll(moments, 1, axis=1) + np.roll(
+        moments, 2, axis=1
+    )  # of the triangle, nearest to each corner
+    sides = np.sort(
+        np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)]), axis=1
+    )  # opposite each corner
     pairs, number = np.unique(sides, axis=0, return_inverse=True)
     weights = np.maximum(np.bincount(number.ravel(), cotangents.T.ravel() / 2, len(pairs)), 0.0)
     areas = np.bincount(faces.ravel(), parts.ravel(), n)
-    areas = np.maximum(areas, np.bincount(faces.ravel(), np.repeat(area / 6, 3), n))  # at ragged edges
+    areas = np.maximum(
+        areas, np.bincount(faces.ravel(), np.repeat(area / 6, 3), n)
+    )  # at ragged edges
     rim = np.bincount(pairs[np.bincount(number.ravel()) == 1].ravel(), minlength=n) > 0
     return Volumes(pairs, weights, areas, rim)

@@ -60,9 +60,16 @@ class WindData:
         if not self.filled.size:
             object.__setattr__(self, "filled", np.zeros(len(self.times), bool))
         steps, n = len(self.times), len(self.lat)
-        for name, shape in {"components": (steps, n, 2), "lon": (n,), "area": (n,), "filled": (steps,)}.items():
+        for name, shape in {
+            "components": (steps, n, 2),
+            "lon": (n,),
+            "area": (n,),
+            "filled": (steps,),
+        }.items():
             if (given := getattr(self, name).shape) != shape:
-                raise ShapeError(f"{name} must have shape {shape} for {steps} times and {n} latitudes, got {given}.")
+                raise ShapeError(
+                    f"{name} must have shape {shape} for {steps} times and {n} latitudes, got {given}."
+                )
 
     def __len__(self) -> int:
         return len(self.times)
@@ -87,19 +94,25 @@ class WindData:
     def at(self, indices: Index) -> WindData:
         """The wind at a subset of the points. Their areas are rescaled to sum to one."""
         lat, lon, area = self.lat[indices], self.lon[indices], self.area[indices]
-        return replace(self, lat=lat, lon=lon, components=self.components[:, indices], area=area / area.sum())
+        return replace(
+            self, lat=lat, lon=lon, components=self.components[:, indices], area=area / area.sum()
+        )
 
     def during(self, times: Index) -> WindData:
         """The wind at a subset of the times: a slice, numbers or a mask."""
         filled = self.filled[times].copy()
-        return replace(self, times=self.times[times], components=self.components[times], filled=filled)
+        return replace(
+            self, times=self.times[times], components=self.components[times], filled=filled
+        )
 
     def sample(self, n: float, rng: int | np.random.Generator | None = None) -> np.ndarray:
         """Draw points independently; returns their ascending numbers. n is the *expected* count, as in the paper.
 
         The probability is proportional to the area, so that samples of a grid are even on the sphere.
         """
-        return np.flatnonzero(np.random.default_rng(rng).random(len(self.area)) < inclusion(self.area, n))
+        return np.flatnonzero(
+            np.random.default_rng(rng).random(len(self.area)) < inclusion(self.area, n)
+        )
 
     def windows(self, horizon: int) -> Windows:
         """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none across a gap.
@@ -137,7 +150,9 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
     array([0.25, 0.25, 0.5 , 1.  ])
     """
     if not 0 < n <= len(weights):
-        raise InvalidInputError(f"the expected count must lie between 0 and the {len(weights)} points, got {n!r}.")
+        raise InvalidInputError(
+            f"the expected count must lie between 0 and the {len(weights)} points, got {n!r}."
+        )
     scale = brentq(lambda s: np.minimum(1, s * weights).sum() - n, 0, 2 / weights.min())
     return np.minimum(1, scale * weights)
 
@@ -159,12 +174,18 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData
     components = grid.to_coordinates(cells)
     if copies := int((grid.cell >= 0).sum()) - len(grid):
         grid.warn_if_copies_differ(cells, components)
-        notes.append(f"{copies} cells at the place of another, such as a pole: the mean of their vectors")
+        notes.append(
+            f"{copies} cells at the place of another, such as a pole: the mean of their vectors"
+        )
     area = np.ones(len(grid)) if grid.axes is None else grid.areas
-    return from_points(arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes))
+    return from_points(
+        arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes)
+    )
 
 
-def from_grid(times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str) -> WindData:
+def from_grid(
+    times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str
+) -> WindData:
     """Wind ``(T, rows, columns, 2)``, east and north, on rows ``lat`` and columns ``lon`` in degrees and any order.
 
     A row at a pole holds many copies of one point, in frames that turn with longitude: their vectors are averaged.
@@ -175,7 +196,12 @@ def from_grid(times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, 
 
 
 def from_points(
-    times: Times, lat: np.ndarray, lon: np.ndarray, components: np.ndarray, area: np.ndarray, provenance: str
+    times: Times,
+    lat: np.ndarray,
+    lon: np.ndarray,
+    components: np.ndarray,
+    area: np.ndarray,
+    provenance: str,
 ) -> WindData:
     """Wind ``(T, n, 2)`` at n points; NaN marks what is missing.
 
@@ -187,7 +213,9 @@ def from_points(
     holes = np.isnan(components).any(axis=-1)
     observed, there = ~holes.all(axis=1), ~holes.all(axis=0)
     if not observed.any():
-        raise NonFiniteError("the wind has no value at all: every time is missing. Check its fill value and variables.")
+        raise NonFiniteError(
+            "the wind has no value at all: every time is missing. Check its fill value and variables."
+        )
     if not there.all():
         provenance += f"; {int((~there).sum())} points without values dropped"
     times, holes = times[observed], holes[observed][:, there]
@@ -200,12 +228,18 @@ def from_points(
     times, components, filled = fill_single_steps(times, components)
     if filled.any():
         provenance += f"; {int(filled.sum())} of {len(times)} times filled in"
-    return WindData(times, lat[there], lon[there], components, area / area.sum(), provenance, filled)
+    return WindData(
+        times, lat[there], lon[there], components, area / area.sum(), provenance, filled
+    )
 
 
 def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
     """The wind with one dimension of dates besides its places; others must have length one."""
-    dates = [k for k, c in wind.coords.items() if c.dtype.kind == "M" and c.ndim <= 1 and not {*c.dims} & {*places}]
+    dates = [
+        k
+        for k, c in wind.coords.items()
+        if c.dtype.kind == "M" and c.ndim <= 1 and not {*c.dims} & {*places}
+    ]
     along = [key for key in dates if wind.coords[key].dims == (key,)][:1]
     others = [d for d in wind.dims if d not in (*places, *along)]
     if long := [d for d in others if wind.sizes[d] > 1]:

@@ -51,7 +51,9 @@ COMPONENT_WORDS = (
     (r"(?<![A-Za-z])x(?=_)", "y"),
 )
 """Words for the eastward component in names, and those for the northward one in their place."""
-NO_VECTOR = re.compile(r"(std|stdev|stddev|error|err|sigma|var|variance|spread|uncertainty|qc|flag|count|num)s?\d*$")
+NO_VECTOR = re.compile(
+    r"(std|stdev|stddev|error|err|sigma|var|variance|spread|uncertainty|qc|flag|count|num)s?\d*$"
+)
 """How names end that belong to a vector, but are none."""
 
 
@@ -85,7 +87,9 @@ def speed_direction(wind: Iterable[Any], unit: str = "degree") -> tuple[Any, Any
     return np.hypot(east, north), angle if is_radian(unit) else np.degrees(angle)
 
 
-def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xarray.Dataset, tuple[str, ...]]:
+def with_components(
+    ds: xarray.Dataset, wind: tuple[str, ...] = ()
+) -> tuple[xarray.Dataset, tuple[str, ...]]:
     """The dataset with eastward and northward wind, from speed and direction, and the names of these, if it has them.
 
     They are those named, or found by standard name, then by usual names.
@@ -93,7 +97,10 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
     if not wind:
         known = {str(n).lower(): str(n) for n in ds.data_vars}
         known |= {str(a.attrs.get("standard_name")): str(n) for n, a in ds.data_vars.items()}
-        wind = tuple(next((known[name] for name in usual if name in known), "") for usual in (SPEED, DIRECTION))
+        wind = tuple(
+            next((known[name] for name in usual if name in known), "")
+            for usual in (SPEED, DIRECTION)
+        )
     if not all(wind):
         return ds, ()
     speed, direction = (without_fill(ds[name], []) for name in wind)
@@ -112,10 +119,15 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
     return ds, wind
 
 
-def without_components(result: xarray.Dataset, ds: xarray.Dataset, wind: tuple[str, ...]) -> xarray.Dataset:
+def without_components(
+    result: xarray.Dataset, ds: xarray.Dataset, wind: tuple[str, ...]
+) -> xarray.Dataset:
     """A result with the speed and direction of its components instead of these, with the attributes they have in ds."""
     parts = speed_direction([result[name] for name in EAST_NORTH], unit_of(ds[wind[1]]))
-    new = {n: a.drop_attrs(deep=False).assign_attrs(ds[n].attrs) for n, a in zip(wind, parts, strict=True)}
+    new = {
+        n: a.drop_attrs(deep=False).assign_attrs(ds[n].attrs)
+        for n, a in zip(wind, parts, strict=True)
+    }
     return result.drop_vars(EAST_NORTH).assign(new)
 
 
@@ -149,7 +161,9 @@ def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.nd
     fast = np.abs(values) * factor > MAX_SPEED if factor else np.zeros(0, bool)
     if not fast.any():
         return values
-    notes.append(f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing")
+    notes.append(
+        f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing"
+    )
     return np.where(fast, np.nan, values)
 
 
@@ -161,16 +175,26 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
         )
     encoding = variable.encoding
     kind = np.dtype(encoding.get("dtype", variable.dtype))
-    if kind.kind not in "fiu" or "_FillValue" in encoding or variable.chunks is not None:  # not yet computed
+    if (
+        kind.kind not in "fiu" or "_FillValue" in encoding or variable.chunks is not None
+    ):  # not yet computed
         return variable
     scale, offset = float(encoding.get("scale_factor", 1.0)), float(encoding.get("add_offset", 0.0))
-    default = NETCDF_FILL if kind.kind == "f" else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
-    fill = float(encoding.get("fill_value") or default)  # Zarr 3 has its own, mostly 0, which may be a number
+    default = (
+        NETCDF_FILL
+        if kind.kind == "f"
+        else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
+    )
+    fill = float(
+        encoding.get("fill_value") or default
+    )  # Zarr 3 has its own, mostly 0, which may be a number
     rounding = 1e-6 if kind.kind == "f" else 1e-12
     missing = np.isclose(variable.values, fill * scale + offset, rtol=rounding, atol=abs(scale) / 2)
     if not missing.any():
         return variable
-    notes.append(f"{int(missing.sum())} values of {variable.name} are the default fill value and count as missing")
+    notes.append(
+        f"{int(missing.sum())} values of {variable.name} are the default fill value and count as missing"
+    )
     return variable.astype(np.float64).where(~missing)
 
 
@@ -210,7 +234,9 @@ def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str
     free = {
         str(name): variable
         for name, variable in ds.data_vars.items()
-        if name not in names and variable.dtype.kind == "f" and ({*variable.dims} <= dims or {*variable.dims} >= dims)
+        if name not in names
+        and variable.dtype.kind == "f"
+        and ({*variable.dims} <= dims or {*variable.dims} >= dims)
     }
     by_label = {variable.attrs.get("standard_name"): name for name, variable in free.items()}
     pairs = []
@@ -219,8 +245,18 @@ def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str
             continue
         label = str(variable.attrs.get("standard_name", ""))
         partners = [by_label.get(other) for other in _northward(label)] + _northward(name)
-        partner = next((other for other in partners if other in free and {*free[other].dims} == {*variable.dims}), None)
-        if partner is not None and conversion(unit_of(variable), unit_of(free[partner])) is not None:
+        partner = next(
+            (
+                other
+                for other in partners
+                if other in free and {*free[other].dims} == {*variable.dims}
+            ),
+            None,
+        )
+        if (
+            partner is not None
+            and conversion(unit_of(variable), unit_of(free[partner])) is not None
+        ):
             pairs.append((name, partner))
     return pairs
 
@@ -248,7 +284,9 @@ def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
     )
 
 
-def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:
+def coordinate(
+    ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str
+) -> xarray.DataArray:
     """Latitude or longitude of the wind, by standard name, then units (degrees_north, degree_N ...), then name."""
     here = [ds[key] for key in ds.variables if ds[key].ndim and set(ds[key].dims) <= set(wind.dims)]
     word = "north" if name == "latitude" else "east"

@@ -2,7 +2,15 @@
 
 from .candidates import Candidates, Identity, NeighborMean
 from .classifier import ManifoldClassifier
-from .covariance import Ambient, Covariance, CurlFree, DivergenceFree, Matern, Tangent, helmholtz_covariance
+from .covariance import (
+    Ambient,
+    Covariance,
+    CurlFree,
+    DivergenceFree,
+    Matern,
+    Tangent,
+    helmholtz_covariance,
+)
 from .fields import FieldDenoiser, FieldInterpolator
 from .process import GaussianProcess
 from .spectral import SpectralFilter

@@ -71,14 +71,18 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             exact=self.manifold is not None,
             oriented=self.spaces_.oriented,
             noise=known_variances(noise_std, n, self.scale_),
-            history=None if history is None else history.scaled(self.center_, self.unit_, 1 / self.scale_),
+            history=None
+            if history is None
+            else history.scaled(self.center_, self.unit_, 1 / self.scale_),
             position_variance=self.spaces_.position_variance / self.unit_**2,
         )
         model = self._chosen_model(observations)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         with one_thread():
             self.posterior_ = model.fit(observations, rng)
-        self.scores_ = [row._replace(noise=self.scale_ * row.noise) for row in self.posterior_.scores]
+        self.scores_ = [
+            row._replace(noise=self.scale_ * row.noise) for row in self.posterior_.scores
+        ]
         self._observations = observations
         self.noise_ = self.scale_ * self.posterior_.noise
         if noise_std is None:
@@ -96,8 +100,14 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         n, k = values.shape
         noise = k * np.log(np.square(values).mean() + JITTER) + k
         if n > k + 1:
-            noise = min(noise, np.linalg.slogdet(values.T @ values / n + JITTER * np.eye(k))[1] + k * n / (n - k - 1))
-        if best + 0.5 * (noise + k * np.log(2 * np.pi)) < np.sqrt(k / (2 * min(n, Candidates.max_left_out))):
+            noise = min(
+                noise,
+                np.linalg.slogdet(values.T @ values / n + JITTER * np.eye(k))[1]
+                + k * n / (n - k - 1),
+            )
+        if best + 0.5 * (noise + k * np.log(2 * np.pi)) < np.sqrt(
+            k / (2 * min(n, Candidates.max_left_out))
+        ):
             warnings.warn(
                 f"left-out vectors are predicted no better than noise of their own size, {self.scale_:.3g}. The "
                 f"estimated noise, {self.noise_:.3g}, cannot be relied on. Give noise_std if you know it, or more "
@@ -109,13 +119,21 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     def _chosen_model(self, observations: Observations) -> Model:
         if self.model is None:
             alone = not (self.covariance is None or isinstance(self.covariance, Sequence))
-            return Candidates(default_models(observations, [self.covariance] if alone else self.covariance))
+            return Candidates(
+                default_models(observations, [self.covariance] if alone else self.covariance)
+            )
         if self.covariance is not None:
-            raise InvalidInputError("give model= or covariance=, not both: a covariance makes a Gaussian process.")
+            raise InvalidInputError(
+                "give model= or covariance=, not both: a covariance makes a Gaussian process."
+            )
         if not isinstance(self.model, Model):
-            raise InvalidInputError(f"model must be an object such as GaussianProcess(Tangent()), got {self.model!r}.")
+            raise InvalidInputError(
+                f"model must be an object such as GaussianProcess(Tangent()), got {self.model!r}."
+            )
         if observations.history is not None and not self.model.uses_history:
-            raise InvalidInputError(f"{self.model} has no use for a history. Leave it out, or use a Gaussian process.")
+            raise InvalidInputError(
+                f"{self.model} has no use for a history. Leave it out, or use a Gaussian process."
+            )
         return self.model
 
     @threads_by_size
@@ -142,7 +160,10 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     def score(self, X, y, sample_weight=None):
         """The share of the vectors' variance that predictions explain, 1 - SSE/SST over all components."""
         field = self.predict(X)
-        y, field = (host(values.detach() if isinstance(values, torch.Tensor) else values) for values in (y, field))
+        y, field = (
+            host(values.detach() if isinstance(values, torch.Tensor) else values)
+            for values in (y, field)
+        )
         return r2_score(y, field, sample_weight=sample_weight, multioutput="variance_weighted")
 
     def _predict(self, X: np.ndarray, spread: bool, with_noise: bool) -> Prediction:
@@ -155,7 +176,10 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         along = far.astype(float)  # far away at least the size of the data
         across = np.zeros(len(X)) if self.manifold is not None else along
         if with_noise:
-            along, across = along + self.posterior_.noise_along, across + self.posterior_.noise_across
+            along, across = (
+                along + self.posterior_.noise_along,
+                across + self.posterior_.noise_across,
+            )
         return found.widened(along, across)
 
     def _without_rounding(self, X: np.ndarray) -> np.ndarray:
@@ -176,7 +200,9 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             found = self.posterior_.left_out(index)
         if self.manifold is not None:
             found = found.tangent(self.frames_[index]).widened(0.0, self.posterior_.noise_across)
-        return (self._observations.vectors[index] - found.mean) / np.sqrt(found.variances() + JITTER)
+        return (self._observations.vectors[index] - found.mean) / np.sqrt(
+            found.variances() + JITTER
+        )
 
     def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
         """Further points of the manifold ``(s, D)``, without vectors, and past fields."""
@@ -193,16 +219,22 @@ def of_kind(values: Any) -> tuple[Any, ArrayKind]:
                 "choose FieldDenoiser(SpectralFilter()), which computes where the points are, without uncertainty."
             )
         return tensor.detach().cpu().numpy(), kind
-    dtypes: Any = getattr(values, "dtypes", getattr(values, "dtype", None))  # tables have one for each column
+    dtypes: Any = getattr(
+        values, "dtypes", getattr(values, "dtype", None)
+    )  # tables have one for each column
     single = all(dtype == np.float32 for dtype in np.atleast_1d(dtypes))
     return values, ArrayKind(False, torch.float32 if single else torch.float64, torch.device("cpu"))
 
 
 def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
     if y is None:
-        raise InvalidInputError("requires y to be passed, but the target y is None: give vectors (n, D).")
+        raise InvalidInputError(
+            "requires y to be passed, but the target y is None: give vectors (n, D)."
+        )
     floats = {"dtype": np.float64, "ensure_all_finite": False}
-    X, y = validate_data(estimator, X, y, validate_separately=(floats, floats | {"ensure_2d": False}))
+    X, y = validate_data(
+        estimator, X, y, validate_separately=(floats, floats | {"ensure_2d": False})
+    )
     if len(X) != len(y):
         raise ShapeError(f"points and vectors must be equally many, got {len(X)} and {len(y)}.")
     if y.shape != X.shape:
@@ -211,12 +243,16 @@ def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
             "of another frame (zonal and meridional wind) into ambient vectors first."
         )
     if len(X) < 3:
-        raise TooFewPointsError(f"a field needs at least 3 points, got {len(X)} sample(s) (n_samples={len(X)}).")
+        raise TooFewPointsError(
+            f"a field needs at least 3 points, got {len(X)} sample(s) (n_samples={len(X)})."
+        )
     for name, values in (("points", X), ("vectors", y)):
         finite(float_tensor(values, name)[0], name)
         size = float(np.abs(values).max())
         if size != 0.0 and not 1e-150 < size < 1e150:
-            raise InvalidInputError(f"{name} are of size {size:.3g}, whose square is out of range. Rescale them.")
+            raise InvalidInputError(
+                f"{name} are of size {size:.3g}, whose square is out of range. Rescale them."
+            )
     _warn_of_outliers(X)
     return X, y
 

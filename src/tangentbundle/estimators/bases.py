@@ -27,7 +27,9 @@ def signal_axes(observations: Observations, most: int = 64) -> np.ndarray:
     """
     vectors = observations.vectors
     n, D = vectors.shape
-    axes = np.linalg.svd(vectors if enough_for_axes(n, D) else observations.points, full_matrices=False)[2].T
+    axes = np.linalg.svd(
+        vectors if enough_for_axes(n, D) else observations.points, full_matrices=False
+    )[2].T
     components = vectors @ axes
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
@@ -85,7 +87,11 @@ class FieldInBases:
     @property
     def max_noise(self) -> float:
         """The noise is not larger than what is measured across tangent bases."""
-        return float(np.sqrt(self.variance_across)) if self.measured_across and self.bases.ndim == 3 else np.inf
+        return (
+            float(np.sqrt(self.variance_across))
+            if self.measured_across and self.bases.ndim == 3
+            else np.inf
+        )
 
     def sites(self, points: np.ndarray, bases: np.ndarray) -> Sites:
         """Points ``(..., D)`` with bases, as tensors, with their history where there is one."""

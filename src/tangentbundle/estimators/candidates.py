@@ -34,21 +34,29 @@ class Candidates(Model):
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
         seed, groups = int(rng.integers(2**32)), observations.parts(QUICK_SITES).groups
         order = rng.permutation(len(groups))  # of groups, each of which shares one linear system
-        enough = int(np.searchsorted(np.cumsum([len(groups[k]) for k in order]), self.max_left_out)) + 1
+        enough = (
+            int(np.searchsorted(np.cumsum([len(groups[k]) for k in order]), self.max_left_out)) + 1
+        )
         index = np.sort(np.concatenate([groups[k] for k in order[:enough]]))
         tried = [Trial.of(model, observations, seed, index) for model in self.models]
         trials = [trial for trial in tried if isinstance(trial, Trial)]
         if not trials:
-            raise InvalidInputError(f"none of the candidates can be fitted to these data: {tried or 'there are none'}")
+            raise InvalidInputError(
+                f"none of the candidates can be fitted to these data: {tried or 'there are none'}"
+            )
         top = max(trials, key=lambda trial: float(trial.density.mean()))
         scores = {trial: trial.score(top) for trial in trials}
         near = [trial for trial, row in scores.items() if row.margin <= row.margin_error]
         near = [t for t in near if t.model.ambient == top.model.ambient or top.model.baseline]
-        best = min(near, key=lambda t: (t.model.baseline, len(t.posterior.parameters), scores[t].margin))
+        best = min(
+            near, key=lambda t: (t.model.baseline, len(t.posterior.parameters), scores[t].margin)
+        )
         posterior = best.model.fit(observations, np.random.default_rng(seed))
         scores[best] = scores[best]._replace(noise=posterior.noise)
         posterior.model = str(best.model)
-        posterior.scores = sorted(scores.values(), key=lambda row: (row.model != posterior.model, row.margin))
+        posterior.scores = sorted(
+            scores.values(), key=lambda row: (row.model != posterior.model, row.margin)
+        )
         return posterior
 
 
@@ -62,7 +70,9 @@ class Trial:
     seconds: float
 
     @classmethod
-    def of(cls, model: Model, observations: Observations, seed: int, index: np.ndarray) -> Trial | TangentBundleError:
+    def of(
+        cls, model: Model, observations: Observations, seed: int, index: np.ndarray
+    ) -> Trial | TangentBundleError:
         """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
         start = time.perf_counter()
         try:
@@ -79,7 +89,9 @@ class Trial:
     def score(self, best: Trial) -> Score:
         margin, mean = best.density - self.density, float(self.density.mean())
         error = float(margin.std() / np.sqrt(len(margin)))
-        return Score(str(self.model), mean, float(margin.mean()), error, self.posterior.noise, self.seconds)
+        return Score(
+            str(self.model), mean, float(margin.mean()), error, self.posterior.noise, self.seconds
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,9 @@ class NeighborPosterior(Posterior):
 
     def __post_init__(self) -> None:
         known = self.observations.noise
-        self.noise = float(np.sqrt(self.variance if known is None else known.mean()))  # at most: the field changes, too
+        self.noise = float(
+            np.sqrt(self.variance if known is None else known.mean())
+        )  # at most: the field changes, too
         self.noise_along = self.noise_across = self.noise**2
         self.parameters = {"neighbors": float(self.neighbors)}
 
@@ -118,7 +132,9 @@ class NeighborPosterior(Posterior):
         """At a training point its own vector is one of them; of the difference of two vectors half is noise of one."""
         away, index = self._nearest(places.points, self.neighbors)
         own = (away[:, 0] == 0.0) & (self.neighbors == 1)
-        return Prediction.isotropic(self._means(index), self.variance / np.where(own, 2, self.neighbors) + JITTER)
+        return Prediction.isotropic(
+            self._means(index), self.variance / np.where(own, 2, self.neighbors) + JITTER
+        )
 
     def left_out(self, index: np.ndarray) -> Prediction:
         nearest = self._nearest(self.observations.points[index], self.neighbors + 1)[1]
@@ -143,7 +159,9 @@ class Identity(NeighborMean):
     neighbors: Sequence[int] = field(default=(1,), init=False, repr=False)
 
 
-def default_models(observations: Observations, covariances: Sequence[Covariance] | None = None) -> list[Model]:
+def default_models(
+    observations: Observations, covariances: Sequence[Covariance] | None = None
+) -> list[Model]:
     """Gaussian processes with given covariances, also without a history; the neighbours' mean, and the data.
 
     By default covariances are those of smooth and of rough fields, tangent and ambient, and of smooth ambient ones
@@ -156,7 +174,11 @@ def default_models(observations: Observations, covariances: Sequence[Covariance]
         if 1 < D <= 6:  # of many components, no divergence says little about each
             covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     kinds = (True,) if observations.history is None else (True, False)
-    processes = [GaussianProcess(covariance, uses_history=past) for past in kinds for covariance in covariances]
+    processes = [
+        GaussianProcess(covariance, uses_history=past)
+        for past in kinds
+        for covariance in covariances
+    ]
     for covariance in covariances:
         covariance.check(D, d, observations.oriented)
     return [*processes, NeighborMean(), Identity()]

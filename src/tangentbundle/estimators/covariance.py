@@ -38,7 +38,9 @@ class Matern:
 
     def __post_init__(self) -> None:
         if self.smoothness not in (0.5, 1.5, 2.5, np.inf):
-            raise InvalidInputError(f"smoothness must be 0.5, 1.5, 2.5 or infinity, got {self.smoothness!r}.")
+            raise InvalidInputError(
+                f"smoothness must be 0.5, 1.5, 2.5 or infinity, got {self.smoothness!r}."
+            )
 
     def __str__(self) -> str:
         return f"{self.smoothness:g}"
@@ -46,7 +48,9 @@ class Matern:
     def __call__(self, squares: Tensor) -> Tensor:
         """At squared distances in units of the length."""
         if self.smoothness == np.inf:
-            return torch.exp(-(squares / 2).clamp_max(150.0))  # smaller numbers are denormal, and slow
+            return torch.exp(
+                -(squares / 2).clamp_max(150.0)
+            )  # smaller numbers are denormal, and slow
         s = (2 * self.smoothness * squares).sqrt()
         factor = {0.5: torch.ones_like(s), 1.5: 1 + s, 2.5: 1 + s + s.square() / 3}[self.smoothness]
         return factor * torch.exp(-s)
@@ -90,7 +94,11 @@ class Covariance(ABC):
         """Raise if there is no such covariance on these spaces."""
 
     def __add__(self, other: Covariance) -> Covariance:
-        return CovarianceSum((*terms_of(self), *terms_of(other))) if isinstance(other, Covariance) else NotImplemented
+        return (
+            CovarianceSum((*terms_of(self), *terms_of(other)))
+            if isinstance(other, Covariance)
+            else NotImplemented
+        )
 
 
 def terms_of(covariance: Covariance) -> tuple[Covariance, ...]:
@@ -106,7 +114,9 @@ class CovarianceSum(Covariance):
 
     def __post_init__(self) -> None:
         if len({term.ambient for term in self.terms}) > 1:
-            raise InvalidInputError(f"a sum needs terms of one kind, all ambient or all tangent, got {self.terms}.")
+            raise InvalidInputError(
+                f"a sum needs terms of one kind, all ambient or all tangent, got {self.terms}."
+            )
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.terms))
@@ -185,7 +195,9 @@ class Ambient(Covariance):
         return torch.exp(2 * sizes)[:, None, None] * self.kernel(squares + 1e-16)[..., None, :, :]
 
     def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
-        return torch.diag(torch.exp(2 * theta[: sites.dim])).expand(*sites.points.shape[:-1], -1, -1)
+        return torch.diag(torch.exp(2 * theta[: sites.dim])).expand(
+            *sites.points.shape[:-1], -1, -1
+        )
 
 
 @dataclass(frozen=True)
@@ -200,13 +212,17 @@ class CurlFree(Covariance):
 
     def __post_init__(self) -> None:
         if self.kernel.smoothness < 2.5:
-            raise InvalidInputError(f"gradients need a kernel of smoothness 2.5 or infinity, got {self.kernel}.")
+            raise InvalidInputError(
+                f"gradients need a kernel of smoothness 2.5 or infinity, got {self.kernel}."
+            )
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.kernel}{', ambient' if self.ambient else ''})"
 
     def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        return {"amplitude": 0.0, "length": -0.5} | ({"length across": -0.5} if self.ambient else {})
+        return {"amplitude": 0.0, "length": -0.5} | (
+            {"length across": -0.5} if self.ambient else {}
+        )
 
     def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
         a, b, _ = self._derivatives(theta, pairs)
@@ -232,9 +248,13 @@ class DivergenceFree(CurlFree):
         if not self.ambient:
             return super().__call__(theta, pairs.turned)
         a, b, along = self._derivatives(theta, pairs)
-        others = max(pairs.a.dim - 1, 1)  # on a line only constants have no divergence: there it is any field
+        others = max(
+            pairs.a.dim - 1, 1
+        )  # on a line only constants have no divergence: there it is any field
         turned = b / others
-        return pairs.spread(a - turned * along) * pairs.overlaps + pairs.spread(turned) * pairs.outer
+        return (
+            pairs.spread(a - turned * along) * pairs.overlaps + pairs.spread(turned) * pairs.outer
+        )
 
     def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
         if not self.ambient and not (dim == 2 and oriented):

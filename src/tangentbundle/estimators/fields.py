@@ -57,7 +57,9 @@ class FieldDenoiser(FieldEstimator):
         if not isinstance(self.model, SpectralFilter):
             return super().fit(X, y, noise_std)
         if self.manifold is not None or self.covariance is not None:
-            raise InvalidInputError("a SpectralFilter has no use for manifold= or covariance=. Leave them out.")
+            raise InvalidInputError(
+                "a SpectralFilter has no use for manifold= or covariance=. Leave them out."
+            )
         seed = check_random_state(self.random_state).randint(2**31)
         found = self.model.fit(X, y, noise_std, self.dim, seed)
         self.posterior_, self.noise_, self.scores_ = found, found.noise, []  # type: ignore[assignment]
@@ -69,7 +71,9 @@ class FieldDenoiser(FieldEstimator):
         if not isinstance(getattr(self, "posterior_", None), FilteredField):
             return super().predict(X, return_std, return_cov, with_noise)
         if return_std or return_cov:
-            raise InvalidInputError("a SpectralFilter gives no uncertainty. Use a Gaussian process.")
+            raise InvalidInputError(
+                "a SpectralFilter gives no uncertainty. Use a Gaussian process."
+            )
         return self.posterior_.predict(X)
 
     fit.__doc__, predict.__doc__ = FieldEstimator.fit.__doc__, FieldEstimator.predict.__doc__
@@ -126,7 +130,9 @@ class FieldInterpolator(FieldEstimator):
         return tail(share(level), self._residuals())
 
     def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
-        past = X if self.history_points is None else _points(self.history_points, X, "history_points")
+        past = (
+            X if self.history_points is None else _points(self.history_points, X, "history_points")
+        )
         if self.support is not None:
             more = _points(self.support, X, "support")
         else:
@@ -137,5 +143,7 @@ class FieldInterpolator(FieldEstimator):
 def _points(points: Any, X: np.ndarray, name: str) -> np.ndarray:
     points, _ = points_array(points, name)
     if points.shape[1] != X.shape[1]:
-        raise ShapeError(f"{name} must have shape (m, D) with D = {X.shape[1]}, as the points, got {points.shape}.")
+        raise ShapeError(
+            f"{name} must have shape (m, D) with D = {X.shape[1]}, as the points, got {points.shape}."
+        )
     return points

@@ -30,7 +30,9 @@ class History:
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> History:
         if len(points) < 3:
-            raise TooFewPointsError(f"history needs fields at 3 points or more, got {len(points)}. Give more, or none.")
+            raise TooFewPointsError(
+                f"history needs fields at 3 points or more, got {len(points)}. Give more, or none."
+            )
         return cls(points, checked_fields(fields, points.shape, 8, "history (at history_points)"))
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
@@ -40,7 +42,9 @@ class History:
     def at(self, points: np.ndarray) -> np.ndarray:
         """The past fields at other points ``(T, n, D)``."""
         count, (m, D) = len(self.fields), self.points.shape
-        found = self._interpolate(self.points, self.fields.transpose(1, 0, 2).reshape(m, -1), points)
+        found = self._interpolate(
+            self.points, self.fields.transpose(1, 0, 2).reshape(m, -1), points
+        )
         return found.reshape(len(points), count, D).transpose(1, 0, 2)
 
     def mean(self, points: np.ndarray) -> np.ndarray:
@@ -51,9 +55,13 @@ class History:
     def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         if np.array_equal(points, places):
             return values
-        unique = np.unique(points, axis=0, return_index=True)[1]  # coincident points have no interpolant
+        unique = np.unique(points, axis=0, return_index=True)[
+            1
+        ]  # coincident points have no interpolant
         neighbors = min(16, len(unique))
-        return RBFInterpolator(points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0)(places)
+        return RBFInterpolator(
+            points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0
+        )(places)
 
 
 def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) -> np.ndarray:
@@ -61,9 +69,13 @@ def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) 
     values = float_tensor(fields, name)[0].double().numpy(force=True)
     if values.ndim != 3 or values.shape[1:] != shape:
         expected = f"(T, n, D) = (T, {shape[0]}, {shape[1]})"
-        raise ShapeError(f"{name}: expected ambient vectors {expected}, one for each point, got {values.shape}.")
+        raise ShapeError(
+            f"{name}: expected ambient vectors {expected}, one for each point, got {values.shape}."
+        )
     if len(values) < fewest:
-        raise ShapeError(f"{name}: expected at least {fewest} fields, got {len(values)}. Give more.")
+        raise ShapeError(
+            f"{name}: expected at least {fewest} fields, got {len(values)}. Give more."
+        )
     bad = np.flatnonzero(~np.isfinite(values).all(axis=(1, 2)))
     if len(bad):
         raise NonFiniteError(

@@ -28,7 +28,10 @@ class Evidence:
     sites: Sites
     values: Tensor  # coordinates (n, p, c) of c fields
     noise: Tensor | None = None  # known variances (n,)
-    white: tuple[int, float] = (0, 0.0)  # number and sum of squares of further components that are noise alone
+    white: tuple[int, float] = (
+        0,
+        0.0,
+    )  # number and sum of squares of further components that are noise alone
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -58,8 +61,12 @@ class Evidence:
         if not np.isfinite(loss):
             return loss, gradient
         inverse = torch.cholesky_inverse(factor).mT  # the same, by rows
-        slope = torch.baddbmm(inverse, weights, weights.mT, beta=0.5 * weights.shape[-1], alpha=-0.5)
-        (gradient[:-1],) = torch.autograd.grad(blocks, parameters, slope if alone else self.pairs.blocks(slope[0]))
+        slope = torch.baddbmm(
+            inverse, weights, weights.mT, beta=0.5 * weights.shape[-1], alpha=-0.5
+        )
+        (gradient[:-1],) = torch.autograd.grad(
+            blocks, parameters, slope if alone else self.pairs.blocks(slope[0])
+        )
         if self.noise is None:
             count, squares = self.white
             variance, trace = torch.exp(2 * theta[-1]), slope.diagonal(dim1=-2, dim2=-1).sum()
@@ -67,7 +74,9 @@ class Evidence:
             gradient[-1] = 2 * variance * (trace + white)
         return loss, gradient
 
-    def _solve(self, blocks: Tensor, independent: bool, log_noise: Tensor) -> tuple[float, Tensor, Tensor]:
+    def _solve(
+        self, blocks: Tensor, independent: bool, log_noise: Tensor
+    ) -> tuple[float, Tensor, Tensor]:
         """The loss, the factor of the matrix, and A."""
         factor, info = torch.linalg.cholesky_ex(self.matrix(blocks, independent, log_noise))
         columns = self.columns(independent)

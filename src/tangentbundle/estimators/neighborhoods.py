@@ -30,10 +30,15 @@ class NearestPoints:
         if self._tree is not None:
             return self._tree.query(points, k=k)
         flat = np.atleast_2d(points)
-        indices = self._search.kneighbors(flat - self._center, min(k, len(self.points)), return_distance=False)
+        indices = self._search.kneighbors(
+            flat - self._center, min(k, len(self.points)), return_distance=False
+        )
         # products of matrices round: coincident points must have distance zero
         distances = np.stack(
-            [np.linalg.norm(self.points[row] - p, axis=1) for row, p in zip(indices, flat, strict=True)]
+            [
+                np.linalg.norm(self.points[row] - p, axis=1)
+                for row, p in zip(indices, flat, strict=True)
+            ]
         )
         order = np.argsort(distances, axis=1, kind="stable")
         found = (np.take_along_axis(a, order, axis=1) for a in (distances, indices))
@@ -57,7 +62,9 @@ class Neighborhoods:
         """All points in one group if they are few enough to be used one by one."""
         n, everything = len(points), np.arange(len(points))
         if n <= near + far:
-            return cls(near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None])
+            return cls(
+                near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None]
+            )
         groups = halved(points, everything, near // 2)
         group_of = np.empty(n, int)
         for number, members in enumerate(groups):

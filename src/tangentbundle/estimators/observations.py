@@ -80,7 +80,9 @@ class Observations:
     def axes(self) -> np.ndarray:
         """Up to three principal axes of the points ``(D, k)``."""
         n, D = self.points.shape
-        sample = self.points[:: max(1, n // (10 * D + 1000))]  # from everywhere, in whatever order they are
+        sample = self.points[
+            :: max(1, n // (10 * D + 1000))
+        ]  # from everywhere, in whatever order they are
         return np.linalg.svd(sample, full_matrices=False)[2][:3].T
 
 
@@ -97,7 +99,12 @@ class Prediction:
     def isotropic(cls, mean: np.ndarray, variance: np.ndarray | float) -> Prediction:
         """The same variance in all directions, one for each of the m vectors."""
         m, D = mean.shape
-        return cls(mean, np.zeros((D, 0)), np.zeros((m, 0, 0)), np.broadcast_to(np.asarray(variance, float), (m,)))
+        return cls(
+            mean,
+            np.zeros((D, 0)),
+            np.zeros((m, 0, 0)),
+            np.broadcast_to(np.asarray(variance, float), (m,)),
+        )
 
     def coordinates(self, vectors: np.ndarray) -> np.ndarray:
         """``B^T v (m, p)``."""
@@ -136,7 +143,9 @@ class Prediction:
         overlap, eye = frames.swapaxes(1, 2) @ self.bases, np.eye(frames.shape[2])
         blocks = overlap @ self.blocks @ overlap.swapaxes(1, 2)
         blocks = blocks + self.across[:, None, None] * (eye - overlap @ overlap.swapaxes(1, 2))
-        return Prediction(np.einsum("mda,md->ma", frames, self.mean), eye, blocks, np.zeros(len(blocks)))
+        return Prediction(
+            np.einsum("mda,md->ma", frames, self.mean), eye, blocks, np.zeros(len(blocks))
+        )
 
     def tangent(self, frames: np.ndarray) -> Prediction:
         """Its part along tangent bases ``(m, D, d)``, with nothing across."""
@@ -159,7 +168,9 @@ class Score(NamedTuple):
     """
 
     model: str
-    score: float  # mean log density of a left-out vector: ambient, or tangent if the manifold is known
+    score: (
+        float  # mean log density of a left-out vector: ambient, or tangent if the manifold is known
+    )
     margin: float  # by how much the score is below the greatest one
     margin_error: float  # its standard error
     noise: float  # estimated standard deviation of the noise
@@ -189,8 +200,12 @@ class Model(ABC):
     """A way to estimate a field from noisy vectors at some points."""
 
     uses_history: bool = False  # whether it takes past fields into account
-    ambient: bool = True  # whether vectors are described in axes of ambient space instead of tangent bases
-    baseline: bool = False  # so simple that it is only chosen where it is clearly better than others
+    ambient: bool = (
+        True  # whether vectors are described in axes of ambient space instead of tangent bases
+    )
+    baseline: bool = (
+        False  # so simple that it is only chosen where it is clearly better than others
+    )
 
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
@@ -207,18 +222,26 @@ def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
         return None
     values = np.asarray(host(noise_std), dtype=float)
     if values.shape not in ((), (n,)):
-        raise ShapeError(f"noise_std must be a number or one for each of the {n} points, got shape {values.shape}.")
+        raise ShapeError(
+            f"noise_std must be a number or one for each of the {n} points, got shape {values.shape}."
+        )
     if not np.isfinite(values).all():
-        raise NonFiniteError("noise_std must be finite. Drop points whose noise is not known, or estimate it.")
+        raise NonFiniteError(
+            "noise_std must be finite. Drop points whose noise is not known, or estimate it."
+        )
     if (values < 0).any():
-        raise InvalidInputError("noise_std holds negative numbers; standard deviations are at least 0.")
+        raise InvalidInputError(
+            "noise_std holds negative numbers; standard deviations are at least 0."
+        )
     return np.broadcast_to(np.square(values / scale), (n,)).copy()
 
 
 def share(level: Any) -> float:
     """The level of an interval, checked."""
     if not (isinstance(level, (int, float)) and 0 < level < 1):
-        raise InvalidInputError(f"level must be a share between 0 and 1, such as 0.9, got {level!r}.")
+        raise InvalidInputError(
+            f"level must be a share between 0 and 1, such as 0.9, got {level!r}."
+        )
     return float(level)
 
 

@@ -57,7 +57,9 @@ class Pairs:
     @cached_property
     def squares(self) -> Tensor:
         """Squared distances, floored to be differentiable."""
-        squares = torch.cdist(self.a.points, self.b.points, compute_mode="donot_use_mm_for_euclid_dist").square()
+        squares = torch.cdist(
+            self.a.points, self.b.points, compute_mode="donot_use_mm_for_euclid_dist"
+        ).square()
         return (squares + 1e-16)[..., None, :, None, :]
 
     @cached_property
@@ -92,11 +94,15 @@ class Pairs:
 
     def spread(self, kernel: Tensor) -> Tensor:
         """A kernel for all components, one axis after the other: the sums of its gradient are 20 times as fast."""
-        return kernel.expand(*kernel.shape[:-2], self.b.dim, -1).expand(*kernel.shape[:-4], self.a.dim, -1, -1, -1)
+        return kernel.expand(*kernel.shape[:-2], self.b.dim, -1).expand(
+            *kernel.shape[:-4], self.a.dim, -1, -1, -1
+        )
 
     def blocks(self, matrix: Tensor) -> Tensor:
         """A matrix ``(..., p n, p m)`` as blocks."""
-        return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(-3, (self.a.dim, self.a.count))
+        return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(
+            -3, (self.a.dim, self.a.count)
+        )
 
 
 def _differences(a: Sites, b: Sites) -> Tensor:

@@ -31,18 +31,31 @@ class SpectralFilter:
     neighbors: int | None = None
     probes: int = 8
 
-    def fit(self, points: Any, vectors: Any, noise_std: Any = None, dim: Any = None, seed: int = 0) -> FilteredField:
+    def fit(
+        self, points: Any, vectors: Any, noise_std: Any = None, dim: Any = None, seed: int = 0
+    ) -> FilteredField:
         """Filter ambient vectors ``(n, D)`` at points ``(n, D)``; ``noise_std`` is a number or ``(n,)``."""
-        points, vectors = (float_tensor(a, name)[0].detach() for a, name in ((points, "points"), (vectors, "vectors")))
+        points, vectors = (
+            float_tensor(a, name)[0].detach()
+            for a, name in ((points, "points"), (vectors, "vectors"))
+        )
         if vectors.shape != points.shape:
             shapes = tuple(points.shape), tuple(vectors.shape)
-            raise ShapeError(f"vectors must be ambient, of the points' shape {shapes[0]}, got {shapes[1]}.")
+            raise ShapeError(
+                f"vectors must be ambient, of the points' shape {shapes[0]}, got {shapes[1]}."
+            )
         finite(vectors, "vectors")
         bundle = TangentBundle.from_points(points, dim=dim, neighbors=self.neighbors)
         laplacian, scale = bundle.laplacian(), vectors.square().mean().sqrt().clamp_min(1e-30)
         x = bundle.to_coordinates((vectors / scale).to(points))
         source = torch.Generator(x.device).manual_seed(seed)
-        signs = 2 * torch.randint(0, 2, (*x.shape[:2], self.probes), generator=source, device=x.device).to(x) - 1
+        signs = (
+            2
+            * torch.randint(
+                0, 2, (*x.shape[:2], self.probes), generator=source, device=x.device
+            ).to(x)
+            - 1
+        )
         known = known_variances(noise_std, len(x), float(scale))
         variances = None if known is None else torch.from_numpy(known).to(x)
         response, variance = least_risk(laplacian, x, signs, variances)

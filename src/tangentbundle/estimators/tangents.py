@@ -38,21 +38,31 @@ class TangentSpaces:
     manifold: Manifold | None
 
     @classmethod
-    def of(cls, points: np.ndarray, dim: Any = None, manifold: Manifold | None = None) -> TangentSpaces:
+    def of(
+        cls, points: np.ndarray, dim: Any = None, manifold: Manifold | None = None
+    ) -> TangentSpaces:
         """Exact tangent spaces of a known manifold, otherwise estimated ones."""
         points = np.ascontiguousarray(points, dtype=float)
         if manifold is not None and not isinstance(manifold, Manifold):
-            raise InvalidInputError(f"manifold must be an object such as manifolds.Sphere(2), got {manifold!r}.")
+            raise InvalidInputError(
+                f"manifold must be an object such as manifolds.Sphere(2), got {manifold!r}."
+            )
         if manifold is not None:
             return cls(points, exact_frames(manifold, points), manifold.orientable, manifold)
         dim = _dimension(points, dim)
         if dim == points.shape[1]:  # all of the space: no frames to estimate
             return cls(points, _axes_of_space(points), True, None)
-        with warnings.catch_warnings():  # scales and components matter to Laplacians, not to tangent spaces
+        with (
+            warnings.catch_warnings()
+        ):  # scales and components matter to Laplacians, not to tangent spaces
             warnings.simplefilter("ignore", TangentBundleWarning)
             try:
-                bundle = TangentBundle.from_points(points, dim=dim, neighbors=affordable_neighbors(len(points)))
-            except IsolatedPointsError:  # an outlier has a tangent space, too: that of its nearest points
+                bundle = TangentBundle.from_points(
+                    points, dim=dim, neighbors=affordable_neighbors(len(points))
+                )
+            except (
+                IsolatedPointsError
+            ):  # an outlier has a tangent space, too: that of its nearest points
                 return cls.from_nearest(points, dim)
         edges = confident_edges(bundle)
         signs = _with_most_columns_kept(tree_signs(edges), edges.components())
@@ -76,7 +86,9 @@ class TangentSpaces:
         has_space[outliers] = False
         candidates = indices[outliers]
         if not has_space[candidates].any(axis=1).all():
-            return cls(points, pca.frames(d), False, None)  # refuses points that span too few directions
+            return cls(
+                points, pca.frames(d), False, None
+            )  # refuses points that span too few directions
         nearest = candidates[np.arange(len(outliers)), has_space[candidates].argmax(axis=1)]
         frames = pca.axes[:, :, :d].copy()
         frames[outliers] = frames[nearest]
@@ -121,15 +133,22 @@ class TangentSpaces:
             return 0.0
         rows = np.unique(np.linspace(0, n - 1, min(n, 300)).astype(int))
         frames, (i, j) = self.frames[rows], np.triu_indices(d)
-        away = self.points[self.tree.query(self.points[rows], k=3 * terms)[1]] - self.points[rows, None]
+        away = (
+            self.points[self.tree.query(self.points[rows], k=3 * terms)[1]]
+            - self.points[rows, None]
+        )
         along = away @ frames
         across = away - along @ frames.transpose(0, 2, 1)
-        basis = np.concatenate([np.ones_like(along[..., :1]), along, along[..., i] * along[..., j]], axis=2)
+        basis = np.concatenate(
+            [np.ones_like(along[..., :1]), along, along[..., i] * along[..., j]], axis=2
+        )
         found = []
         for k in (2 * terms, 3 * terms):
             axes = np.linalg.qr(basis[:, :k])[0]
             rest = across[:, :k] - axes @ (axes.transpose(0, 2, 1) @ across[:, :k])
-            found.append(float(np.median(np.square(rest).sum(axis=(1, 2)))) / ((k - terms) * (D - d)))
+            found.append(
+                float(np.median(np.square(rest).sum(axis=(1, 2)))) / ((k - terms) * (D - d))
+            )
         return max(2 * found[0] - found[1], 0.0)
 
     def at(self, points: np.ndarray) -> np.ndarray:
@@ -147,9 +166,17 @@ class TangentSpaces:
         squares = np.square(distances)
         squares = np.maximum(squares, 1e-24 * squares[:, -1:] + 1e-300)  # of each point by itself
         weights = squares[:, :1] / squares
-        spans = (np.sqrt(weights)[:, :, None, None] * self.frames[indices]).transpose(0, 2, 1, 3).reshape(m, D, k * d)
+        spans = (
+            (np.sqrt(weights)[:, :, None, None] * self.frames[indices])
+            .transpose(0, 2, 1, 3)
+            .reshape(m, D, k * d)
+        )
         values, vectors = np.linalg.eigh(spans.transpose(0, 2, 1) @ spans)
-        axes = spans @ vectors[:, :, : -d - 1 : -1] / np.sqrt(np.maximum(values[:, None, : -d - 1 : -1], 1e-300))
+        axes = (
+            spans
+            @ vectors[:, :, : -d - 1 : -1]
+            / np.sqrt(np.maximum(values[:, None, : -d - 1 : -1], 1e-300))
+        )
         nearest = self.frames[indices[:, 0]]
         left, _, right = np.linalg.svd(axes.transpose(0, 2, 1) @ nearest)
         axes = axes @ (left @ right)  # turned to agree with the nearest basis
@@ -208,7 +235,10 @@ def _axes_of_space(points: np.ndarray) -> np.ndarray:
 def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> np.ndarray:
     """Tangent bases ``(n, D, d)`` of a known manifold; warns of points off it by such a share of its extent."""
     near = manifold.nearest(points)
-    away, extent = np.linalg.norm(points - near, axis=1), float(np.sqrt(np.square(near).sum(axis=1).mean()))
+    away, extent = (
+        np.linalg.norm(points - near, axis=1),
+        float(np.sqrt(np.square(near).sum(axis=1).mean())),
+    )
     off = away > share * extent
     if off.any():
         warnings.warn(

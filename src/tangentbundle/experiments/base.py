@@ -45,7 +45,9 @@ class Description:
     @classmethod
     def named(cls, name: str) -> Description:
         """One of the paper's tables, from ``tables.toml``."""
-        found = tomllib.loads(resources.files(__package__).joinpath("tables.toml").read_text("utf-8"))[name]
+        found = tomllib.loads(
+            resources.files(__package__).joinpath("tables.toml").read_text("utf-8")
+        )[name]
         columns = tuple(Column(**column) for column in found.pop("columns"))
         return cls(cell=tuple(found.pop("cell")), columns=columns, **found)
 
@@ -68,7 +70,9 @@ class Experiment(ABC):
 
     def published(self) -> list[Row]:
         """The paper's numbers for this table, one row for each cell and method."""
-        table = json.loads(resources.files(__package__).joinpath("published.json").read_text())[self.name]
+        table = json.loads(resources.files(__package__).joinpath("published.json").read_text())[
+            self.name
+        ]
         ((key, values),) = table["columns"].items()
         return [
             {**row, key: value, "mean": mean, "std": std}

@@ -32,7 +32,9 @@ class InverseDistance(KNeighborsRegressor):
     """The mean of all vectors, weighted by inverse squared distances."""
 
     def __init__(self):
-        super().__init__(algorithm="brute", weights=lambda distances: np.maximum(distances, 1e-12) ** -2.0)
+        super().__init__(
+            algorithm="brute", weights=lambda distances: np.maximum(distances, 1e-12) ** -2.0
+        )
 
     def fit(self, X, y):
         self.n_neighbors = len(X)
@@ -61,7 +63,9 @@ class AmbientProcess(RegressorMixin, BaseEstimator):
         unit = float(np.sqrt(np.var(X, axis=0).sum())) or 1.0
         models = []
         for smoothness in (0.5, 1.5, 2.5, np.inf):
-            kernel = ConstantKernel(1.0, (1e-4, 1e4)) * Matern(0.4 * unit, (1e-3 * unit, 1e3 * unit), nu=smoothness)
+            kernel = ConstantKernel(1.0, (1e-4, 1e4)) * Matern(
+                0.4 * unit, (1e-3 * unit, 1e3 * unit), nu=smoothness
+            )
             model = GaussianProcessRegressor(kernel + WhiteKernel(0.1, (1e-8, 1e2)), random_state=0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -80,7 +84,9 @@ def ComponentProcess() -> MultiOutputRegressor:
 
 def smoothing_spline() -> GridSearchCV:
     """A thin-plate spline whose smoothing is chosen by cross-validation in three parts."""
-    return GridSearchCV(ThinPlate(), {"smoothing": np.logspace(-5, 1, 7)}, scoring="neg_mean_squared_error", cv=3)
+    return GridSearchCV(
+        ThinPlate(), {"smoothing": np.logspace(-5, 1, 7)}, scoring="neg_mean_squared_error", cv=3
+    )
 
 
 def smoothers() -> dict[str, Any]:

@@ -48,7 +48,9 @@ class Classification(Experiment):
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         count, clouds = (FULL_SETS, FULL_CLOUDS) if full else (1, QUICK_CLOUDS)
-        readings = ["longest side"] if protocol == "best" else list(STRETCHED)[: None if full else 1]
+        readings = (
+            ["longest side"] if protocol == "best" else list(STRETCHED)[: None if full else 1]
+        )
         return [
             {"protocol": protocol, "reading": reading, "dataset": dataset, "clouds": clouds}
             for dataset, reading in product(range(count), readings)
@@ -56,16 +58,23 @@ class Classification(Experiment):
 
     def run(self, task: Task, seed: int) -> list[Row]:
         number = task["dataset"]
-        sample = Sample.drawn(task["clouds"], draw(seed, self.name, number), STRETCHED[task["reading"]])
+        sample = Sample.drawn(
+            task["clouds"], draw(seed, self.name, number), STRETCHED[task["reading"]]
+        )
         if task["protocol"] == "paper":
             rules = SIGN_RULES if task["reading"] == "base" else {}
             rows = _networks(sample, number, rules, draw(seed, "signs", number))
         else:
             rows = _classifiers(sample)
-        return [{"reading": task["reading"], "dataset": number, **row} for row in rows + _baselines(sample)]
+        return [
+            {"reading": task["reading"], "dataset": number, **row}
+            for row in rows + _baselines(sample)
+        ]
 
     def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
-        sets = len({row["dataset"] for row in rows if "dataset" in row}) or (FULL_SETS if full else 1)
+        sets = len({row["dataset"] for row in rows if "dataset" in row}) or (
+            FULL_SETS if full else 1
+        )
         said = f"Data: {sets} data sets of {FULL_CLOUDS if full else QUICK_CLOUDS} clouds."
         if protocol != "paper":
             return said
@@ -73,7 +82,9 @@ class Classification(Experiment):
 
     def published(self) -> list[Row]:
         """The paper's numbers, repeated for every reading."""
-        return [{**row, "reading": reading} for reading, row in product(STRETCHED, super().published())]
+        return [
+            {**row, "reading": reading} for reading, row in product(STRETCHED, super().published())
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +109,19 @@ class Sample:
         train, validation, test = self.parts
         starts = [slice(a, min(a + BATCH, train.stop)) for a in range(0, train.stop, BATCH)]
         labels = torch.from_numpy(self.labels)
-        return [[(*inputs(part), labels[part]) for part in parts] for parts in (starts, [validation], [test])]
+        return [
+            [(*inputs(part), labels[part]) for part in parts]
+            for parts in (starts, [validation], [test])
+        ]
 
     def score(self, model: Any, features: Any) -> float:
         """Accuracy of an estimator on the test clouds after fitting it to all others."""
         stop = self.parts[2].start
-        return float(model.fit(features[:stop], self.labels[:stop]).score(features[stop:], self.labels[stop:]))
+        return float(
+            model.fit(features[:stop], self.labels[:stop]).score(
+                features[stop:], self.labels[stop:]
+            )
+        )
 
 
 def random_signs(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
@@ -130,7 +148,9 @@ def _inputs_with_signs(clouds: Any, rule: Callable, rng: np.random.Generator) ->
     return tangent_inputs(with_signs(clouds, rule, rng))
 
 
-def _networks(sample: Sample, seed: int, rules: dict[str, Callable], rng: np.random.Generator) -> list[Row]:
+def _networks(
+    sample: Sample, seed: int, rules: dict[str, Callable], rng: np.random.Generator
+) -> list[Row]:
     """The paper's networks; the first also in frames whose signs follow other ``rules``."""
     clouds = sample.batches(lambda part: (_clouds(sample.points[part]),))
     rows = _network_rows("DD-TNN", [1, 8, 4, 1], 2, _map_inputs(clouds, tangent_inputs), seed)
@@ -151,7 +171,9 @@ ACTIVATIONS: dict[str, Callable[[], nn.Activation]] = {
 }
 
 
-def _network_rows(method: str, channels: list[int], dim: int, data: list[list[Batch]], seed: int) -> list[Row]:
+def _network_rows(
+    method: str, channels: list[int], dim: int, data: list[list[Batch]], seed: int
+) -> list[Row]:
     """The paper's network on inputs of fibres of dimension ``dim``, with every activation."""
     rows = []
     for name, activation in ACTIVATIONS.items():
@@ -168,7 +190,9 @@ def _map_inputs(clouds: list[list[Batch]], inputs: Callable[[Clouds], Batch]) ->
 
 
 def with_signs(
-    clouds: Clouds, rule: Callable[[torch.Tensor, np.random.Generator], torch.Tensor], rng: np.random.Generator
+    clouds: Clouds,
+    rule: Callable[[torch.Tensor, np.random.Generator], torch.Tensor],
+    rng: np.random.Generator,
 ) -> Clouds:
     """The same clouds in frames whose vectors have the signs of a rule."""
     return replace(clouds, frames=clouds.frames * rule(clouds.frames, rng)[:, None, :])
@@ -226,7 +250,9 @@ def _classifiers(sample: Sample) -> list[Row]:
     for name, activation in {"Id": nn.Linear(), "Tanh": nn.NormTanh()}.items():
         model = estimators.ManifoldClassifier(activation, dim=2, random_state=0)
         accuracy = sample.score(model, sample.points)
-        rows.append(_row("ManifoldClassifier", name, model.network_.num_parameters, accuracy=accuracy))
+        rows.append(
+            _row("ManifoldClassifier", name, model.network_.num_parameters, accuracy=accuracy)
+        )
     return rows
 
 
@@ -235,7 +261,12 @@ def _baselines(sample: Sample) -> list[Row]:
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     return [
         _row("majority class", "-", 1, accuracy=sample.score(DummyClassifier(), moments)),
-        _row("logistic regression on moments", "-", moments.shape[1] + 1, accuracy=sample.score(logistic, moments)),
+        _row(
+            "logistic regression on moments",
+            "-",
+            moments.shape[1] + 1,
+            accuracy=sample.score(logistic, moments),
+        ),
     ]
 
 

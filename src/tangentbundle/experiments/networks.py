@@ -61,8 +61,14 @@ def reproduce_inputs(
     Returns the outputs ``(r, n, c)`` of the lowest training loss, and those of the oracle: the epoch nearest to the
     truth at the ``scored`` points. The truth is used for nothing else.
     """
-    fields, exact, known, judged = (torch.from_numpy(a).float() for a in (inputs, truth, observed, scored))
-    x, nearest, oracle = view.signal(fields), torch.full((len(fields),), torch.inf), torch.zeros_like(fields)
+    fields, exact, known, judged = (
+        torch.from_numpy(a).float() for a in (inputs, truth, observed, scored)
+    )
+    x, nearest, oracle = (
+        view.signal(fields),
+        torch.full((len(fields),), torch.inf),
+        torch.zeros_like(fields),
+    )
 
     def loss(nets: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
         output = nets(batch, view.operator)

@@ -22,7 +22,14 @@ from ..operators.base import MAX_DENSE_SIZE
 from ..operators.laplacian import fold, unfold
 from ..parallel import threads_by_size, threads_for
 from .chebyshev import band_of, bank, merge
-from .expansion import MAX_NODES, MIN_TOLERANCE, check_precision, expand, fixed_order, require_finite
+from .expansion import (
+    MAX_NODES,
+    MIN_TOLERANCE,
+    check_precision,
+    expand,
+    fixed_order,
+    require_finite,
+)
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -55,14 +62,19 @@ class Method(ABC):
         outputs = [self.apply([f], operator, part)[0] for f, part in zip(filters, y, strict=True)]
         return torch.stack(outputs).sum(0)
 
-    def remember(self, filters: Sequence[Filter], operator: LinearOperator, compute: Callable) -> torch.Tensor:
+    def remember(
+        self, filters: Sequence[Filter], operator: LinearOperator, compute: Callable
+    ) -> torch.Tensor:
         """The result of ``compute()``, cached on the operator under the values of the filters' parameters."""
         signatures = tuple(f.signature() for f in filters)
         key = None if None in signatures else (self, signatures)
         banks = operator.cache.setdefault("banks", {})
         if key is not None and (found := banks.get(key)) is not None:
             return found
-        with torch.inference_mode(False), torch.enable_grad():  # a cached result must serve training, too
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+        ):  # a cached result must serve training, too
             result = compute()
         if key is not None:
             with _writing:
@@ -80,7 +92,9 @@ class Exact(Method):
     is refused.
     """
 
-    def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
+    def apply(
+        self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor
+    ) -> torch.Tensor:
         values, fields = operator.eigenbasis
         flat = fields.flatten(0, 1)
         weights = operator.mass.repeat_interleave(operator.dim)[:, None]
@@ -116,10 +130,16 @@ class Chebyshev(Method):
     def __post_init__(self) -> None:
         if not 0.0 < self.tol < 1.0:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
-        if self.order is not None and not (isinstance(self.order, Integral) and 0 <= self.order <= MAX_NODES):
-            raise InvalidInputError(f"order must be an integer from 0 to {MAX_NODES}, got {self.order}.")
+        if self.order is not None and not (
+            isinstance(self.order, Integral) and 0 <= self.order <= MAX_NODES
+        ):
+            raise InvalidInputError(
+                f"order must be an integer from 0 to {MAX_NODES}, got {self.order}."
+            )
 
-    def coefficients(self, filters: Sequence[Filter], operator: ConnectionLaplacian) -> torch.Tensor:
+    def coefficients(
+        self, filters: Sequence[Filter], operator: ConnectionLaplacian
+    ) -> torch.Tensor:
         """Expansion coefficients ``(k, m)`` in the operator's precision, on its device."""
         band = band_of(operator)
         if any(is_batched(p) for f in filters for p in f.parameters()):
@@ -143,18 +163,28 @@ class Chebyshev(Method):
 
         return self.remember(filters, operator, compute)
 
-    def apply(self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
+    def apply(
+        self, filters: Sequence[Filter], operator: ConnectionLaplacian, x: torch.Tensor
+    ) -> torch.Tensor:
         band = band_of(operator)
-        return bank(*operator.curve, x, self.coefficients(filters, operator), band.middle, band.radius)
+        return bank(
+            *operator.curve, x, self.coefficients(filters, operator), band.middle, band.radius
+        )
 
-    def merge(self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor) -> torch.Tensor:
+    def merge(
+        self, filters: Sequence[Filter], operator: ConnectionLaplacian, y: torch.Tensor
+    ) -> torch.Tensor:
         band = band_of(operator)
-        return merge(*operator.curve, y, self.coefficients(filters, operator), band.middle, band.radius)
+        return merge(
+            *operator.curve, y, self.coefficients(filters, operator), band.middle, band.radius
+        )
 
 
 def _product(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Square matrices ``(..., m, m)`` times signals ``(..., m, c)``."""
-    few = x.device.type == "cpu" and x.shape[-1] <= 8  # CPU libraries are 2 to 5 times as fast with them as rows
+    few = (
+        x.device.type == "cpu" and x.shape[-1] <= 8
+    )  # CPU libraries are 2 to 5 times as fast with them as rows
     return (x.mT @ matrices.mT).mT if few else matrices @ x
 
 
@@ -168,13 +198,17 @@ class Dense(Method):
     ``Exact`` is faster. Gradients in the operator itself are refused.
     """
 
-    def apply(self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor) -> torch.Tensor:
+    def apply(
+        self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor
+    ) -> torch.Tensor:
         matrices = self.matrices(filters, operator)
         with threads_for(matrices.numel()):
             outputs = _product(matrices, _to_blocks(x, operator))
         return torch.stack([_from_blocks(y, operator) for y in outputs])
 
-    def merge(self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor) -> torch.Tensor:
+    def merge(
+        self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor
+    ) -> torch.Tensor:
         matrices = self.matrices(filters, operator)
         with threads_for(matrices.numel()):
             outputs = _product(matrices, torch.stack([_to_blocks(part, operator) for part in y]))
@@ -200,7 +234,10 @@ def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tens
     """Matrices ``(k, 1, n d, n d)`` of filters, computed in float64."""
     size = operator.shape[0]
     fixed = all(f.signature() is not None for f in filters)
-    need, what = 8.0 * (2 * len(filters) + 3) * size**2, f"{len(filters)} dense filters of {size} rows"
+    need, what = (
+        8.0 * (2 * len(filters) + 3) * size**2,
+        f"{len(filters)} dense filters of {size} rows",
+    )
     require_memory(need, what, "Use method=Chebyshev(), which forms no matrix.")
     double: LinearOperator = operator
     method: Method = Exact()
@@ -208,7 +245,9 @@ def _matrices(filters: Sequence[Filter], operator: LinearOperator) -> torch.Tens
         double = _double(operator)
         if size > EXACT_SIZE and (fixed or size > MAX_DENSE_SIZE):
             method = Chebyshev(1e-12)
-    unit = torch.eye(size, dtype=double.dtype, device=operator.device).reshape(operator.num_points, -1, size)
+    unit = torch.eye(size, dtype=double.dtype, device=operator.device).reshape(
+        operator.num_points, -1, size
+    )
     columns = method.apply(filters, double, unit)
     if fixed:
         columns = columns.detach()
@@ -240,7 +279,11 @@ def _to_blocks(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
 def _from_blocks(y: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
     """Undo ``_to_blocks``."""
     rows = y.reshape(y.shape[0] * y.shape[1] // operator.dim, operator.dim, y.shape[-1])
-    return rows[operator.slots] if isinstance(operator, Joined) and len(set(operator.sizes)) > 1 else rows
+    return (
+        rows[operator.slots]
+        if isinstance(operator, Joined) and len(set(operator.sizes)) > 1
+        else rows
+    )
 
 
 def default_method(operator: LinearOperator) -> Method:
@@ -267,13 +310,18 @@ def apply_bank(
     if isinstance(operator, Semigroup):
         outputs = [_by_impulses(f, operator, x) for f in filters]
     else:
-        outputs = [unfold(y, x.shape) for y in _by_parts(method, method.apply, filters, operator, fold(x))]
+        outputs = [
+            unfold(y, x.shape) for y in _by_parts(method, method.apply, filters, operator, fold(x))
+        ]
     return [kind.wrap(y) for y in outputs]
 
 
 @threads_by_size
 def merge_bank(
-    filters: Sequence[Filter], operator: LinearOperator, signals: Sequence[Array], method: Method | None = None
+    filters: Sequence[Filter],
+    operator: LinearOperator,
+    signals: Sequence[Array],
+    method: Method | None = None,
 ) -> Array:
     """The sum of several filters, each on its own signal ``(..., n, d, c)``, sharing all work.
 
@@ -281,10 +329,14 @@ def merge_bank(
     """
     method = resolve_method(operator, method)
     if len(filters) == 0 or len(filters) != len(signals):
-        raise InvalidInputError(f"one signal a filter is needed, got {len(signals)} for {len(filters)} filters.")
+        raise InvalidInputError(
+            f"one signal a filter is needed, got {len(signals)} for {len(filters)} filters."
+        )
     tensors, kinds = zip(*(operator.check(signal) for signal in signals), strict=True)
     if len({tensor.shape for tensor in tensors}) > 1:
-        raise ShapeError(f"signals to merge must share a shape, got {[tuple(t.shape) for t in tensors]}.")
+        raise ShapeError(
+            f"signals to merge must share a shape, got {[tuple(t.shape) for t in tensors]}."
+        )
     if isinstance(operator, Semigroup):
         total = sum(_by_impulses(f, operator, x) for f, x in zip(filters, tensors, strict=True))
     else:
@@ -294,7 +346,11 @@ def merge_bank(
 
 
 def _by_parts(
-    method: Method, evaluate: Callable, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor
+    method: Method,
+    evaluate: Callable,
+    filters: Sequence[Filter],
+    operator: LinearOperator,
+    x: torch.Tensor,
 ) -> torch.Tensor:
     """Evaluate filters; the parts of a joined operator one by one, unless their matrices form a batch."""
     if not isinstance(operator, Joined) or isinstance(method, Dense):
@@ -312,7 +368,9 @@ def resolve_method(operator: LinearOperator, method: Method | None) -> Method:
     if not (method is None or isinstance(method, Method)):
         raise InvalidInputError(f"method must be Exact(), Dense() or Chebyshev(), got {method!r}.")
     method = default_method(operator) if method is None else method
-    if not isinstance(operator, (ConnectionLaplacian, Joined, Semigroup)) and not isinstance(method, (Exact, Dense)):
+    if not isinstance(operator, (ConnectionLaplacian, Joined, Semigroup)) and not isinstance(
+        method, (Exact, Dense)
+    ):
         raise InvalidInputError(
             f"{type(operator).__name__} is filtered with method=Exact() (small operators); {method} needs a "
             "ConnectionLaplacian."

@@ -15,7 +15,14 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import torch
 
 from ..arguments import record_arguments
-from ..arrays import Array, finite_where_seen, float_tensor, half_precision, is_batched, is_transformed
+from ..arrays import (
+    Array,
+    finite_where_seen,
+    float_tensor,
+    half_precision,
+    is_batched,
+    is_transformed,
+)
 from ..errors import InvalidInputError, NonFiniteError
 from ..operators import LinearOperator
 from .accuracy import warn_below_tolerance
@@ -76,7 +83,9 @@ class Filter(ABC):
         """
         tensor, kind = float_tensor(lam, "lam")
         if not bool((tensor >= 0).all()):
-            raise InvalidInputError("responses are functions of the eigenvalues of -Delta, which are numbers >= 0.")
+            raise InvalidInputError(
+                "responses are functions of the eigenvalues of -Delta, which are numbers >= 0."
+            )
         return kind.wrap(self.evaluate(tensor.double()))
 
     def __call__(self, operator: LinearOperator, x: Array, method: Method | None = None) -> Array:
@@ -87,7 +96,10 @@ class Filter(ABC):
         points at which the input is not zero, they have no correct digit. On CPUs there is an ``AccuracyWarning`` if
         that is so at more than 1 % of the points.
         """
-        finite_where_seen(torch.as_tensor(x).float() if half_precision(x) else float_tensor(x, "signal")[0], "signal")
+        finite_where_seen(
+            torch.as_tensor(x).float() if half_precision(x) else float_tensor(x, "signal")[0],
+            "signal",
+        )
         y = apply_bank([self], operator, x, method)[0]
         warn_below_tolerance(self, operator, x, y, method)
         return y
@@ -117,7 +129,11 @@ class Filter(ABC):
         return Sum(self, other) if isinstance(other, Filter) else NotImplemented
 
     def __mul__(self, factor: float) -> Filter:
-        return Composition(Constant(factor), self) if not isinstance(factor, Filter) else NotImplemented
+        return (
+            Composition(Constant(factor), self)
+            if not isinstance(factor, Filter)
+            else NotImplemented
+        )
 
     __rmul__ = __mul__
 
@@ -141,7 +157,12 @@ def scalar(value: Array, name: str, bound: str = "") -> Number:
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
     learned = tensor.requires_grad  # and acts by its absolute value: see ``half_line``
-    if bound and not learned and _is_readable(tensor) and not (tensor > 0 if bound == "positive" else tensor >= 0):
+    if (
+        bound
+        and not learned
+        and _is_readable(tensor)
+        and not (tensor > 0 if bound == "positive" else tensor >= 0)
+    ):
         raise InvalidInputError(f"{name} must be {bound}, got {float(tensor):.6g}.")
     return tensor if tensor is value else float(tensor)
 
@@ -169,7 +190,9 @@ def half_line(*names: str) -> Callable[[type[Kind]], type[Kind]]:
     def parameter(name: str) -> property:
         def read(instance: Any) -> Number:
             value = vars(instance)[name]
-            return torch.where(value < 0, -value, value) if isinstance(value, torch.Tensor) else value
+            return (
+                torch.where(value < 0, -value, value) if isinstance(value, torch.Tensor) else value
+            )
 
         return property(read, lambda instance, value: vars(instance).__setitem__(name, value))
 
@@ -185,7 +208,9 @@ def vector(values: Array | Sequence[float], name: str) -> Numbers:
     """A non-empty list of numbers, as a tuple or as the tensor given."""
     tensor = _checked(values, name)
     if tensor.ndim != 1 or len(tensor) == 0:
-        raise InvalidInputError(f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}.")
+        raise InvalidInputError(
+            f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}."
+        )
     return tensor if tensor is values else tuple(tensor.tolist())
 
 
@@ -194,7 +219,9 @@ def _checked(value: Array, name: str) -> torch.Tensor:
     tensor, _ = float_tensor(value, name)
     if _is_readable(tensor) and not bool(torch.isfinite(tensor).all()):
         bad = int((~torch.isfinite(tensor)).sum())
-        raise NonFiniteError(f"{name} must be finite, got {tensor.detach()} ({bad} of {tensor.numel()} values).")
+        raise NonFiniteError(
+            f"{name} must be finite, got {tensor.detach()} ({bad} of {tensor.numel()} values)."
+        )
     return tensor
 
 
@@ -296,4 +323,6 @@ class Composition(Combination):
         return self.first.evaluate(lam) * self.second.evaluate(lam)
 
     def _combine(self, a: Impulses, b: Impulses) -> Impulses:
-        return Impulses((a.times[:, None] + b.times).flatten(), (a.weights[:, None] * b.weights).flatten())
+        return Impulses(
+            (a.times[:, None] + b.times).flatten(), (a.weights[:, None] * b.weights).flatten()
+        )

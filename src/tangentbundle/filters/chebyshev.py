@@ -20,7 +20,16 @@ from torch.nn.functional import pad
 
 from ..operators import ConnectionLaplacian
 from ..operators.moments import recurrence
-from ..operators.product import Extras, add_outer, block_product, describe, sort_rows, step, sum_of_tangents, torch_op
+from ..operators.product import (
+    Extras,
+    add_outer,
+    block_product,
+    describe,
+    sort_rows,
+    step,
+    sum_of_tangents,
+    torch_op,
+)
 from ..operators.storage import along_curve, is_sliced
 from .expansion import Band
 
@@ -59,7 +68,9 @@ def _in_turns(columns: Tensor, every: int) -> Tensor:
     shifted = [pad(columns, (0, 0, back, 0))[: len(columns)] for back in range(3)]
     turn = torch.arange(len(columns), device=columns.device)[:, None] % 3
     new = (turn >= 0, turn != 1, turn == 0)  # the rest has been added already
-    return torch.stack([part * fresh for part, fresh in zip(shifted, new, strict=True)], dim=2).contiguous()
+    return torch.stack(
+        [part * fresh for part, fresh in zip(shifted, new, strict=True)], dim=2
+    ).contiguous()
 
 
 @torch_op
@@ -77,7 +88,14 @@ def merge(
     previous, spare = torch.zeros_like(current), torch.empty_like(current)
     for m in range(last - 1, -1, -1):
         factor = (2.0 if m > 0 else 1.0) / radius
-        step(matrix, current, previous, spare, (factor, -factor * middle, -1.0), sources=Extras(y, columns[m]))
+        step(
+            matrix,
+            current,
+            previous,
+            spare,
+            (factor, -factor * middle, -1.0),
+            sources=Extras(y, columns[m]),
+        )
         previous, current, spare = current, spare, previous
     return sort_rows(current, order, back=True)
 

@@ -65,7 +65,9 @@ def _samples(filters: Sequence[Filter], band: Band, nodes: int) -> torch.Tensor:
 def _transform(samples: torch.Tensor, terms: int) -> torch.Tensor:
     """Coefficients ``(k, terms)`` from samples at Chebyshev nodes, by a fast cosine transform; differentiable."""
     nodes = samples.shape[1]
-    turn = torch.polar(*(torch.from_numpy(a) for a in (np.ones(terms), -np.pi / (2 * nodes) * np.arange(terms))))
+    turn = torch.polar(
+        *(torch.from_numpy(a) for a in (np.ones(terms), -np.pi / (2 * nodes) * np.arange(terms)))
+    )
     sums = (torch.fft.rfft(samples, n=2 * nodes)[:, :terms] * turn.to(samples.device)).real / nodes
     return torch.cat([sums[:, :1], 2 * sums[:, 1:]], dim=1)
 
@@ -91,7 +93,12 @@ def expand(filters: Sequence[Filter], band: Band, tol: float) -> torch.Tensor:
         with torch.no_grad():
             samples = require_finite(_samples(filters, band, nodes), band.top).cpu()
             coefficients = _transform(samples, nodes)
-            size = torch.cat([samples, checks], dim=1).abs().amax(dim=1, keepdim=True).clamp_min(1e-300)
+            size = (
+                torch.cat([samples, checks], dim=1)
+                .abs()
+                .amax(dim=1, keepdim=True)
+                .clamp_min(1e-300)
+            )
             # rounding of the transform itself leaves noise of a few units in the last place
             tails = (coefficients.abs() / size).flip(1).cumsum(1).flip(1).amax(dim=0)
             floor = max(tol, 2e-15 * nodes)
@@ -120,13 +127,17 @@ def require_finite(responses: torch.Tensor, largest: float) -> torch.Tensor:
     return responses
 
 
-def fixed_order(filters: Sequence[Filter], band: Band, terms: int, nodes: int | None = None) -> torch.Tensor:
+def fixed_order(
+    filters: Sequence[Filter], band: Band, terms: int, nodes: int | None = None
+) -> torch.Tensor:
     """Coefficients ``(k, terms)`` whatever their accuracy; needs no look at their values."""
     nodes = max(2 * terms, 32) if nodes is None else nodes
     return _transform(_samples(filters, band, nodes), terms)
 
 
-def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest: float, most: float = 1e-3) -> None:
+def check_precision(
+    filters: Sequence[Filter], operator: LinearOperator, largest: float, most: float = 1e-3
+) -> None:
     r"""Warn of a float32 operator whose rounding the responses amplify to more than a share of their largest value.
 
     Rounding P shifts the eigenvalues by about :math:`\epsilon\lambda_{max}/\sqrt{n d}`; responses from 0 to
@@ -137,8 +148,12 @@ def check_precision(filters: Sequence[Filter], operator: LinearOperator, largest
     with torch.no_grad():
         lam = check_points(Band(Generator(2.0 / max(largest, 1e-300))))
         shift = torch.finfo(operator.dtype).eps * largest / operator.shape[0] ** 0.5
-        before, after = (torch.stack([f.evaluate(at) for f in filters]) for at in (lam, lam + shift))
-        error = float(((after - before).abs().amax(1) / before.abs().amax(1).clamp_min(1e-300)).max())
+        before, after = (
+            torch.stack([f.evaluate(at) for f in filters]) for at in (lam, lam + shift)
+        )
+        error = float(
+            ((after - before).abs().amax(1) / before.abs().amax(1).clamp_min(1e-300)).max()
+        )
     if error > most:
         warnings.warn(
             f"float32 knows these eigenvalues to about {shift:.2g}, over which the response changes by {error:.2g} of "

@@ -54,15 +54,22 @@ def measure(filter: Filter, interval: Interval) -> Properties:
     shares = np.concatenate([[0.0], near, 1.0 - near, np.linspace(0.0, 1.0, 20_001)])
     lam = torch.from_numpy(np.unique(np.clip(low + (high - low) * shares, low, high)))
     h, slope = (
-        torch.cat(parts) for parts in zip(*(_differentiate(filter, nodes) for nodes in lam.split(1024)), strict=True)
+        torch.cat(parts)
+        for parts in zip(*(_differentiate(filter, nodes) for nodes in lam.split(1024)), strict=True)
     )
     size = h.abs()
     if not bool(torch.isfinite(h[1:]).all()):
-        raise InvalidInputError("the response is not finite on the interval; filters must be finite for lambda > 0.")
+        raise InvalidInputError(
+            "the response is not finite on the interval; filters must be finite for lambda > 0."
+        )
     tail, gain = lam >= 0.1 * high, float(size.max())
     weighted = (size * lam.square())[tail]
-    decays = bool(weighted[-1] <= 1.05 * weighted[0]) or bool(size[tail].max() <= 1e-12 * size[1:].max())
-    return Properties(decays, _lipschitz(lam, h, slope, gain) if np.isfinite(gain) else np.inf, gain, interval)
+    decays = bool(weighted[-1] <= 1.05 * weighted[0]) or bool(
+        size[tail].max() <= 1e-12 * size[1:].max()
+    )
+    return Properties(
+        decays, _lipschitz(lam, h, slope, gain) if np.isfinite(gain) else np.inf, gain, interval
+    )
 
 
 def _differentiate(filter: Filter, lam: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,7 +78,11 @@ def _differentiate(filter: Filter, lam: torch.Tensor) -> tuple[torch.Tensor, tor
         device = next((p.device for p in filter.parameters()), lam.device)
         nodes = lam.to(device, copy=True).requires_grad_()
         values = filter.evaluate(nodes)
-        found = torch.autograd.grad(values.sum(), nodes, allow_unused=True)[0] if values.requires_grad else None
+        found = (
+            torch.autograd.grad(values.sum(), nodes, allow_unused=True)[0]
+            if values.requires_grad
+            else None
+        )
     return values.detach().cpu(), torch.full_like(lam, torch.nan) if found is None else found.cpu()
 
 

@@ -13,7 +13,16 @@ from torch.func import functional_call
 
 from ..arrays import finite, is_batched, is_seen
 from ..errors import InvalidInputError
-from .base import Filter, Impulses, Parametric, as_double, half_line, nonnegative_scalar, positive_scalar, vector
+from .base import (
+    Filter,
+    Impulses,
+    Parametric,
+    as_double,
+    half_line,
+    nonnegative_scalar,
+    positive_scalar,
+    vector,
+)
 
 
 @half_line("t")
@@ -72,7 +81,9 @@ class FIR(Parametric):
 def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each of 41 octaves."""
     octaves = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
-    edges = np.concatenate([np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)] + [[horizon]])
+    edges = np.concatenate(
+        [np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)] + [[horizon]]
+    )
     points, weights = np.polynomial.legendre.leggauss(12)
     half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
     times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())
@@ -86,7 +97,9 @@ class FunctionFilter(Filter):
 
     def parameters(self) -> list[torch.Tensor]:
         """Those of a module; what a Python function holds is not known."""
-        return list(self.function.parameters()) if isinstance(self.function, torch.nn.Module) else []
+        return (
+            list(self.function.parameters()) if isinstance(self.function, torch.nn.Module) else []
+        )
 
     def call(self, numbers: torch.Tensor) -> torch.Tensor:
         """The function of float64 numbers; a module in another precision is evaluated in float64 all the same."""
@@ -131,7 +144,9 @@ class ImpulseResponse(FunctionFilter):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise InvalidInputError(f"expected a function of the time, a tensor, got {self.function!r}.")
+            raise InvalidInputError(
+                f"expected a function of the time, a tensor, got {self.function!r}."
+            )
         if self.horizon is not None:
             self.horizon = float(positive_scalar(self.horizon, "horizon"))
         if not any(p.is_meta for p in self.parameters()):  # as while a network is read from a file
@@ -160,7 +175,9 @@ class ImpulseResponse(FunctionFilter):
         return Quadrature(times, weights.to(device), self._values(times).detach())
 
     def _values(self, times: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self.call(times), dtype=times.dtype, device=times.device).expand(times.shape)
+        return torch.as_tensor(self.call(times), dtype=times.dtype, device=times.device).expand(
+            times.shape
+        )
 
     def _decay(self) -> float:
         device = next((p.device for p in self.parameters()), "cpu")
@@ -169,7 +186,9 @@ class ImpulseResponse(FunctionFilter):
         finite(size, "the impulse response")
         alive = torch.nonzero(size > 1e-14 * size.max())
         if len(alive) == 0 or int(alive[-1]) == len(grid) - 1:
-            raise InvalidInputError("this impulse response does not decay (or is zero); give horizon=...")
+            raise InvalidInputError(
+                "this impulse response does not decay (or is zero); give horizon=..."
+            )
         return float(grid[int(alive[-1]) + 1])
 
     def impulses(self) -> Impulses:
@@ -190,7 +209,9 @@ class ImpulseResponse(FunctionFilter):
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         parts = self.impulses()
         times, weights = parts.times.to(lam.device), parts.weights.to(lam.device)
-        flat = torch.cat([torch.exp(-block[:, None] * times) @ weights for block in lam.reshape(-1).split(4096)])
+        flat = torch.cat(
+            [torch.exp(-block[:, None] * times) @ weights for block in lam.reshape(-1).split(4096)]
+        )
         return flat.reshape(lam.shape)
 
 
@@ -236,7 +257,9 @@ class Spectral(FunctionFilter):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise InvalidInputError(f"expected a function of the eigenvalues, a tensor, got {self.function!r}.")
+            raise InvalidInputError(
+                f"expected a function of the eigenvalues, a tensor, got {self.function!r}."
+            )
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         found = self.call(lam)

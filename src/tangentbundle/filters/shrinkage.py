@@ -55,7 +55,10 @@ def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int
 
 
 def least_risk(
-    operator: ConnectionLaplacian, x: torch.Tensor, signs: torch.Tensor, variances: torch.Tensor | None = None
+    operator: ConnectionLaplacian,
+    x: torch.Tensor,
+    signs: torch.Tensor,
+    variances: torch.Tensor | None = None,
 ) -> tuple[Filter, float]:
     r"""The low-pass filter of least estimated risk for a noisy signal ``(n, d, c)``, and the variance of the noise.
 
@@ -79,6 +82,9 @@ def least_risk(
     variance = 1.0
     if variances is None:
         high = [Spectral(lambda lam, m=m: (lam / band.top) ** m) for m in (2, 4, 6, 8)]  # type: ignore[misc]
-        variance = max(float((energies(high, data) / energies(high, probes)).min()), 1e-14 * float(data[0] / probes[0]))
+        variance = max(
+            float((energies(high, data) / energies(high, probes)).min()),
+            1e-14 * float(data[0] / probes[0]),
+        )
     risks = energies(residuals, data).clip(min=0.0) + 2 * variance * energies(family, probes)
     return family[int(np.argmin(risks))], variance

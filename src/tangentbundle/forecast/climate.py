@@ -48,8 +48,12 @@ class Climate:
         energy = np.square(anomalies).mean(axis=(0, 2))
         sizes = np.maximum(np.sqrt(energy / max(float(energy.mean()), 1e-300)), 1e-6)
         window = max(count // 10, 2)
-        blocks = np.stack([part.mean(axis=0) for part in np.array_split(anomalies, count // window)])
-        spread = float(np.square(blocks - blocks.mean(axis=0)).mean() / max(float(energy.mean()), 1e-300))
+        blocks = np.stack(
+            [part.mean(axis=0) for part in np.array_split(anomalies, count // window)]
+        )
+        spread = float(
+            np.square(blocks - blocks.mean(axis=0)).mean() / max(float(energy.mean()), 1e-300)
+        )
         correlation = fitted_correlation(spread, window, count)
         removed = mean_variance(correlation, count) + cycle_variance(correlation, count, period)
         return cls(mean, cycle, count, sizes, float(energy.mean()) / (1 - removed), correlation)
@@ -60,15 +64,22 @@ class Climate:
 
     def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray]:
         """The climatology now, given recent fields ``(W, n, d)`` at steps, and the gain ``(n,)`` of the shrinkage."""
-        change, variance = (recent - self.at(steps)).mean(axis=0), self._mean_variance(len(recent), self.length)
-        drift = max(float(np.square(change).mean()) - variance, 0.0) * self.sizes / self.sizes.mean()
+        change, variance = (
+            (recent - self.at(steps)).mean(axis=0),
+            self._mean_variance(len(recent), self.length),
+        )
+        drift = (
+            max(float(np.square(change).mean()) - variance, 0.0) * self.sizes / self.sizes.mean()
+        )
         gain = drift / np.maximum(drift + variance * self.sizes**2, 1e-300)
         return replace(self, mean=self.mean + gain[:, None] * change), gain
 
     def _mean_variance(self, *counts: int) -> float:
         return self.variance * sum(mean_variance(self.correlation, count) for count in counts)
 
-    def errors(self, gain: np.ndarray, window: int, since: np.ndarray, memory: np.ndarray) -> np.ndarray:
+    def errors(
+        self, gain: np.ndarray, window: int, since: np.ndarray, memory: np.ndarray
+    ) -> np.ndarray:
         """Variances ``(H, n)`` that errors of mean and cycle add to forecasts, ``since (H,)`` steps after training.
 
         They count twice: they shift forecasts, and held-out errors about the same mean are too small. Soon after
@@ -77,7 +88,12 @@ class Climate:
         """
         mean = 2 * self._mean_variance(self.length) + gain * self._mean_variance(window)
         shared = (1 - self.correlation**self.length) / (self.length * (1 - self.correlation))
-        known = np.maximum(self.correlation ** np.maximum(since, 1) - memory, 0.0) * 2 * self.variance * shared
+        known = (
+            np.maximum(self.correlation ** np.maximum(since, 1) - memory, 0.0)
+            * 2
+            * self.variance
+            * shared
+        )
         cycle = 2 * self.variance * cycle_variance(self.correlation, self.length, len(self.cycle))
         free = (1 - memory)[:, None]
         return np.maximum(free**2 * mean - free * known[:, None] + cycle, 0.0) * self.sizes**2
@@ -92,12 +108,17 @@ def mean_variance(correlation: float, count: int) -> float:
 def cycle_variance(correlation: float, count: int, period: int) -> float:
     """The variance of the departures of phases from the mean, averaged over phases, for long such series."""
     cosines = np.cos(2 * np.pi * np.arange(1, period) / period)
-    return float((1 - correlation**2) * (1 / (1 - 2 * correlation * cosines + correlation**2)).sum()) / count
+    return (
+        float((1 - correlation**2) * (1 / (1 - 2 * correlation * cosines + correlation**2)).sum())
+        / count
+    )
 
 
 def fitted_correlation(measured: float, window: int, count: int) -> float:
     """The lag-one correlation, at least 0, at which means over ``window`` of ``count`` values have the variance
     ``measured`` about the mean of all, in units of that of single values."""
     grid = np.linspace(0, 1 - 1 / count, 200)
-    short, full = (np.array([mean_variance(correlation, w) for correlation in grid]) for w in (window, count))
+    short, full = (
+        np.array([mean_variance(correlation, w) for correlation in grid]) for w in (window, count)
+    )
     return float(np.interp(measured, (short - full) / (1 - full), grid))

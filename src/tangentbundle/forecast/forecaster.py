@@ -77,22 +77,30 @@ class FieldForecaster(BaseEstimator):
             raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
         method = Autoregression() if self.method is None else self.method
         if not isinstance(method, ForecastMethod):
-            raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
+            raise InvalidInputError(
+                f"method must be an object such as Autoregression(), got {method!r}."
+            )
         period = 1 if self.period is None else positive_integer(self.period, "period")
         # with fewer than 16 fields, no error of the climatology is known
         series = checked_fields(series, points.shape, 16, "the series")
         self.clock_, steps = Clock.of(times, len(series))
         self.frames_ = TangentSpaces.of(points, self.dim, self.manifold).frames
         values = np.einsum("nij,tni->tnj", self.frames_, series, optimize=True)
-        self.normal_share_ = check_tangent(series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2]))
+        self.normal_share_ = check_tangent(
+            series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2])
+        )
         self.scale_ = float(values.std(axis=0).mean())
         if self.scale_ <= 1e-9 * float(np.abs(values).max()):
-            raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")
+            raise InvalidInputError(
+                "the series is constant: there is nothing to learn. Its forecast is its value."
+            )
         values /= self.scale_
         self.climate_ = Climate.of(values, steps, period)
         anomalies = values - self.climate_.at(steps)
         self.last_step_ = int(steps[-1])
-        fitted = self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), points, self.frames_))
+        fitted = self.fitted_ = method.fit(
+            Record(*fill_gaps(anomalies, steps), points, self.frames_)
+        )
         if fitted.reach > 0 and fitted.evaluate(1, fitted.window) is None:
             warnings.warn(
                 f"a series of {len(series)} fields is too short, or has too many gaps, for {type(method).__name__}: "
@@ -121,11 +129,17 @@ class FieldForecaster(BaseEstimator):
         kind = of_kind(recent)[1]
         recent = checked_fields(recent, self.frames_.shape[:2], 1, "the recent fields")
         count = len(recent)
-        steps = self.last_step_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.steps(times, count)
+        steps = (
+            self.last_step_ + 1 - np.arange(count, 0, -1)
+            if times is None
+            else self.clock_.steps(times, count)
+        )
         values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
         values, _, usable = fill_gaps(values, steps)
         if not usable.all():
-            raise InvalidInputError("the recent fields have a gap of more than one step. Give those after it only.")
+            raise InvalidInputError(
+                "the recent fields have a gap of more than one step. Give those after it only."
+            )
         steps = steps[0] + np.arange(len(values))
         climate, gain = self.climate_.current(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
@@ -137,7 +151,9 @@ class FieldForecaster(BaseEstimator):
         memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))
         errors = climate.errors(gain, len(values), ahead - self.last_step_, memory)
         variance = np.stack([lead.variance for lead in held_out]) + errors
-        return field, kind.wrap(self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2))
+        return field, kind.wrap(
+            self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2)
+        )
 
     def predict_interval(self, recent, horizon, times=None, level=0.9):
         """Bounds ``(horizon, n, D)``, lower and upper, of each ambient component of the next fields.
@@ -147,5 +163,10 @@ class FieldForecaster(BaseEstimator):
         level = share(level)
         field, std = self.predict(recent, horizon, times=times, return_std=True)
         held_out = self.fitted_.held_out(len(recent), len(field))
-        width = of_kind(std)[1].wrap(np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None]) * std
+        width = (
+            of_kind(std)[1].wrap(
+                np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None]
+            )
+            * std
+        )
         return field - width, field + width

@@ -66,15 +66,25 @@ class HeldOut:
     """
 
     def __init__(self, forecasts: np.ndarray, latest: np.ndarray, truth: np.ndarray) -> None:
-        self.persistence, self.climatology = float(np.square(latest - truth).mean()), float(np.square(truth).mean())
-        self.factor = float(np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0))
+        self.persistence, self.climatology = (
+            float(np.square(latest - truth).mean()),
+            float(np.square(truth).mean()),
+        )
+        self.factor = float(
+            np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0)
+        )
         errors = self.factor * forecasts - truth
         self.variance = np.square(errors).mean(axis=(0, 2))
         self.skill = 1 - float(self.variance.mean()) / max(self.climatology, 1e-300)
         sizes = []
-        for part in np.array_split(np.arange(len(errors)), 5):  # by other times, so that tails include the error of std
+        for part in np.array_split(
+            np.arange(len(errors)), 5
+        ):  # by other times, so that tails include the error of std
             rest = np.square(np.delete(errors, part, axis=0)).mean(axis=(0, 2))
-            sizes.append(np.abs(errors[part]) / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None])
+            sizes.append(
+                np.abs(errors[part])
+                / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None]
+            )
         self.residuals = np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500))
 
 
@@ -104,7 +114,9 @@ class FittedMethod(ABC):
         out = np.zeros((horizon, *recent.shape[1:]))
         factors = np.array([held_out.factor for held_out in self._skilful(len(recent), horizon)])
         if len(factors):
-            out[: len(factors)] = factors[:, None, None] * self.forecast(recent[-self.window :], len(factors))
+            out[: len(factors)] = factors[:, None, None] * self.forecast(
+                recent[-self.window :], len(factors)
+            )
         return out
 
     def held_out(self, window: int, horizon: int) -> list[HeldOut]:
@@ -119,7 +131,12 @@ class FittedMethod(ABC):
         for lead in range(1, min(skilful + 1, self.reach) + 1):
             if (found := self._held_out[lead, self.window]) is not None:
                 own = float(found.variance.mean()) if lead <= skilful else found.climatology
-                rows.append(LeadSkill(lead, *(length * e**0.5 for e in (own, found.persistence, found.climatology))))
+                rows.append(
+                    LeadSkill(
+                        lead,
+                        *(length * e**0.5 for e in (own, found.persistence, found.climatology)),
+                    )
+                )
         return rows
 
     def _skilful(self, window: int, horizon: int, least: float = 0.01) -> list[HeldOut]:

@@ -63,7 +63,9 @@ class VarianceShare(DimensionRule):
 
     def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
         if eps_pca is None:
-            raise InvalidInputError("VarianceShare looks at balls of radius sqrt(eps_pca): give eps_pca=... too.")
+            raise InvalidInputError(
+                "VarianceShare looks at balls of radius sqrt(eps_pca): give eps_pca=... too."
+            )
         radius = float(np.sqrt(eps_pca))
         pca = local_pca(points, radius_graph(points, radius), radius, axes=0, center=False)
         rounding = 1e-13 * pca.variances[:, :1]
@@ -118,7 +120,9 @@ class WidestGap(DimensionRule):
             large = [size for size in gaps if size >= 12] or list(gaps)
             best = max(large, key=lambda size: gaps[size])
             if gaps[best] < self.faint and axes <= 8:
-                spanned = max(1, max(gaps) - 1)  # k neighbours span k - 1 directions about their mean
+                spanned = max(
+                    1, max(gaps) - 1
+                )  # k neighbours span k - 1 directions about their mean
                 return np.full(count, min(axes, spanned), dtype=np.int64)
         return 1 + self._ratios(spectrum_of[best], best).argmax(axis=1)
 
@@ -128,7 +132,12 @@ def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
     for size in sizes:
         distances, indices = sampled_nearest(points, size)
         centers = points[sample_rows(points)]
-        yield size, pca_of_nearest(points, distances, indices, centers, axes=0).variances[:, :MAX_VARIANCES]
+        yield (
+            size,
+            pca_of_nearest(points, distances, indices, centers, axes=0).variances[
+                :, :MAX_VARIANCES
+            ],
+        )
 
 
 def resolve_dimension(
@@ -142,7 +151,11 @@ def resolve_dimension(
     """
     rule = WidestGap() if dim is None else dim
     if not isinstance(rule, DimensionRule):
-        if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= points.shape[1]:
+        if (
+            isinstance(dim, bool)
+            or not isinstance(dim, (int, np.integer))
+            or not 1 <= dim <= points.shape[1]
+        ):
             raise InvalidInputError(
                 f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."
             )
@@ -151,7 +164,9 @@ def resolve_dimension(
     found = rule.combine(local)
     agree = float((local == found).mean())
     if agree < 0.6:
-        counts = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
+        counts = {
+            int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)
+        }
         warnings.warn(
             f"only {agree:.0%} of the points have local dimension {found} (points by dimension: {counts}). "
             "The cloud may be noisy, undersampled or a union of pieces; give dim=... if you know it.",

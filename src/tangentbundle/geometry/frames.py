@@ -179,7 +179,10 @@ def local_pca(
     [0.6, 0.8]
     """
     x = tensor_of(points)
-    centers, (indptr, indices, distances) = x if centers is None else torch.as_tensor(centers).to(x), graph.tensors
+    centers, (indptr, indices, distances) = (
+        x if centers is None else torch.as_tensor(centers).to(x),
+        graph.tensors,
+    )
     (n, dims), on_cpu, degrees = centers.shape, x.device.type == "cpu", indptr.diff()
     keep = min(dims, MAX_VARIANCES) if axes is None else axes
     width = dims if dims <= JACOBI_SIZE else keep or dims
@@ -196,18 +199,35 @@ def local_pca(
         some = slice(start, min(start + rows, n))
         if compiled:
             gram = x.new_empty((some.stop - start, dims, dims))
-            tensors = centers[some], x, indptr[start : some.stop + 1], indices, distances, reach[some].contiguous()
-            arrays = *(t.numpy() for t in tensors), center, counts[some].numpy(), squares[some].numpy(), gram.numpy()
+            tensors = (
+                centers[some],
+                x,
+                indptr[start : some.stop + 1],
+                indices,
+                distances,
+                reach[some].contiguous(),
+            )
+            arrays = (
+                *(t.numpy() for t in tensors),
+                center,
+                counts[some].numpy(),
+                squares[some].numpy(),
+                gram.numpy(),
+            )
             run_ranges(_covariances, len(gram), *arrays, grain=512)
         else:
-            steps = _steps(columns, graph, some, centers[some], reach[some], center, counts, squares)
+            steps = _steps(
+                columns, graph, some, centers[some], reach[some], center, counts, squares
+            )
             gram = steps.mT @ steps if small else steps @ steps.mT
         total[some] = gram.diagonal(dim1=1, dim2=2).sum(1)
         if keep == 0 and dims > JACOBI_SIZE:
             values = lapack(lambda matrices: (np.linalg.eigvalsh(matrices)[:, ::-1],), gram)[0]
         else:
             values, vectors = leading(gram, min(width, gram.shape[1]), exact=on_cpu)
-            vectors = vectors[:, :, :keep] if small else orthonormal(steps.mT @ vectors[:, :, :keep])
+            vectors = (
+                vectors[:, :, :keep] if small else orthonormal(steps.mT @ vectors[:, :, :keep])
+            )
             found[some, :, : vectors.shape[2]] = with_stated_signs(vectors)
         variances[some, : values.shape[1]] = torch.where(values > rounding, values, 0.0)[:, :width]
     return LocalPCA(found, variances, total, squares, counts)  # type: ignore[arg-type]
@@ -242,7 +262,9 @@ def _steps(
     return steps.mul_(weights.sqrt()[:, :, None])
 
 
-def pca_of_nearest(points: Any, distances: Any, indices: Any, centers: Any, axes: int, center: bool = True) -> LocalPCA:
+def pca_of_nearest(
+    points: Any, distances: Any, indices: Any, centers: Any, axes: int, center: bool = True
+) -> LocalPCA:
     """Local PCA at ``centers`` (m, D) of k neighbours of each, nearest first: ``distances``, ``indices`` (m, k)."""
     to = points.order.device if isinstance(points, TensorCloud) else None
     distances, indices = (torch.as_tensor(a, device=to) for a in (distances, indices))

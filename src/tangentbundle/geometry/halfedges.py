@@ -11,7 +11,14 @@ import numpy as np
 from numba import njit
 
 from ..arrays import Array
-from ..errors import InvalidInputError, MeshRepairWarning, NotManifoldError, RankDeficientError, ShapeError, outside
+from ..errors import (
+    InvalidInputError,
+    MeshRepairWarning,
+    NotManifoldError,
+    RankDeficientError,
+    ShapeError,
+    outside,
+)
 
 
 def check_corners(faces: Array, n: int) -> np.ndarray:
@@ -19,7 +26,9 @@ def check_corners(faces: Array, n: int) -> np.ndarray:
     try:
         triangles = np.asarray(faces)
     except ValueError as error:
-        raise ShapeError("faces must all have three corners. Split polygons into triangles first.") from error
+        raise ShapeError(
+            "faces must all have three corners. Split polygons into triangles first."
+        ) from error
     if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
         raise ShapeError(
             f"faces must be an integer array of shape (f, 3), got {triangles.dtype} of shape "
@@ -43,7 +52,9 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
     if repeated.any():
         triangles = triangles[~repeated]
         warnings.warn(
-            f"triangles with a repeated corner left out: {repeated.sum()}.", MeshRepairWarning, stacklevel=outside()
+            f"triangles with a repeated corner left out: {repeated.sum()}.",
+            MeshRepairWarning,
+            stacklevel=outside(),
         )
     used = np.zeros(n, bool)
     used[triangles] = True
@@ -77,7 +88,9 @@ def _match(faces, n):  # pragma: no cover - compiled
         head = tails[h + 1 if h % 3 < 2 else h - 2]
         low[h], high[h] = min(tails[h], head), max(tails[h], head)
     twin, last, alike = np.full(ends, -1, np.int64), np.full(n, -1, np.int64), 0
-    for h in counting_sort(low, np.arange(ends), n):  # by the lower end: a mate was the last to see the higher one
+    for h in counting_sort(
+        low, np.arange(ends), n
+    ):  # by the lower end: a mate was the last to see the higher one
         mate = last[high[h]]
         if mate < 0 or low[mate] != low[h]:
             last[high[h]] = h
@@ -134,7 +147,11 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
                 "the points alone, TangentBundle.from_points(vertices): their transports may be reflections."
             )
         turned = np.flatnonzero(turn)
-        warnings.warn(f"triangles turned over to agree: {len(turned)}.", MeshRepairWarning, stacklevel=outside())
+        warnings.warn(
+            f"triangles turned over to agree: {len(turned)}.",
+            MeshRepairWarning,
+            stacklevel=outside(),
+        )
         faces = faces.copy()
         faces[turned] = faces[turned, ::-1]
         twin = _match(faces, n)[0]

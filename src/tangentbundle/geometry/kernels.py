@@ -124,5 +124,7 @@ def Biweight() -> Power:
 def check_kernel(kernel: Kernel | None) -> Kernel:
     """The kernel given, or the default; all else is refused."""
     if kernel is not None and not isinstance(kernel, Kernel):
-        raise InvalidInputError(f"kernel must be an instance such as kernels.Gaussian(), got {kernel!r}.")
+        raise InvalidInputError(
+            f"kernel must be an instance such as kernels.Gaussian(), got {kernel!r}."
+        )
     return Gaussian() if kernel is None else kernel

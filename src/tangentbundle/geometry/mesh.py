@@ -54,10 +54,17 @@ def _previous(h):  # pragma: no cover - compiled
 def _area(a, b, c):  # pragma: no cover - compiled
     """The area of a triangle (or of many) from its sides, by Kahan's formula: stable for needles."""
     low, high = np.minimum(a, b), np.maximum(a, b)
-    long, middle, short = np.maximum(high, c), np.maximum(low, np.minimum(high, c)), np.minimum(low, c)
+    long, middle, short = (
+        np.maximum(high, c),
+        np.maximum(low, np.minimum(high, c)),
+        np.minimum(low, c),
+    )
     gap = long - middle
     return 0.25 * np.sqrt(
-        np.maximum((long + (middle + short)) * (short - gap) * (short + gap) * (long + (middle - short)), 0.0)
+        np.maximum(
+            (long + (middle + short)) * (short - gap) * (short + gap) * (long + (middle - short)),
+            0.0,
+        )
     )
 
 
@@ -75,7 +82,9 @@ def _unit(angle):  # pragma: no cover - compiled
 def _corners(length: np.ndarray) -> np.ndarray:
     """The angle at the tail of each half-edge, in its triangle."""
     square, area = (length**2).reshape(-1, 3), _area(length[::3], length[1::3], length[2::3])
-    return np.arctan2(4 * area[:, None], square + np.roll(square, 1, axis=1) - np.roll(square, -1, axis=1)).ravel()
+    return np.arctan2(
+        4 * area[:, None], square + np.roll(square, 1, axis=1) - np.roll(square, -1, axis=1)
+    ).ravel()
 
 
 @njit(cache=True, nogil=True)
@@ -99,7 +108,9 @@ def _angle_sums(tails, twin, corner, n):  # pragma: no cover - compiled
     start, corners = np.full(n, -1, np.int64), np.zeros(n, np.int64)
     for h in range(len(tails)):
         corners[tails[h]] += 1
-        if start[tails[h]] < 0 or twin[h] < 0:  # at the boundary: the first in counterclockwise order
+        if (
+            start[tails[h]] < 0 or twin[h] < 0
+        ):  # at the boundary: the first in counterclockwise order
             start[tails[h]] = h
     phi, total, inside = np.empty(len(tails)), np.zeros(n), np.zeros(n, np.bool_)
     for v in range(n):
@@ -166,7 +177,9 @@ def _flip(h, tails, twin, length, direction, scale):  # pragma: no cover - compi
     if c == d or _joined(hp, d, tails, twin):
         return False
     ab, bc, ca, ad, db = length[h], length[hn], length[hp], length[tn], length[tp]
-    x = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (2 * ab)  # laid out in the plane, along ab
+    x = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (
+        2 * ab
+    )  # laid out in the plane, along ab
     cd = np.hypot(x, 2 * (_area(ab, bc, ca) + _area(ab, ad, db)) / ab)
     at_c = direction[hp] * _unit(scale[c] * _angle(ca, cd, ad))
     at_d = direction[tp] * _unit(scale[d] * _angle(db, cd, bc))
@@ -201,7 +214,11 @@ def _make_delaunay(tails, twin, length, direction, scale):  # pragma: no cover -
         if t < 0 or waiting[t]:  # the twin will be looked at
             continue
         (c, s), (d, r) = _opposite(length, h), _opposite(length, t)
-        if (c < 0 or d < 0) and s * d + c * r < -1e-10 and _flip(h, tails, twin, length, direction, scale):
+        if (
+            (c < 0 or d < 0)
+            and s * d + c * r < -1e-10
+            and _flip(h, tails, twin, length, direction, scale)
+        ):
             flips += 1
             for side in (_next(h), _previous(h), _next(t), _previous(t)):
                 if not waiting[side]:
@@ -216,7 +233,11 @@ def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
     An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two other sides, of
     weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is limited to that.
     """
-    half, weights, areas = np.empty(len(tails)), np.empty(len(tails)), np.zeros(n)  # half: of a cotangent
+    half, weights, areas = (
+        np.empty(len(tails)),
+        np.empty(len(tails)),
+        np.zeros(n),
+    )  # half: of a cotangent
     obtuse = np.zeros(len(tails) // 3 + 1, np.int64)  # the last for no triangle, -1
     for h in range(len(tails)):
         if h % 3 == 0:
@@ -228,7 +249,10 @@ def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
         weights[h] = half[h] if twin[h] < 0 else max(half[h] + half[twin[h]], 0.0)
         obtuse[h // 3] |= weights[h] < 0
     for e in np.flatnonzero(weights < 0):
-        a, b = _next(e), _previous(e)  # with half of their weights if the other triangle needs them, too
+        a, b = (
+            _next(e),
+            _previous(e),
+        )  # with half of their weights if the other triangle needs them, too
         x, y = weights[a] / (1 + obtuse[twin[a] // 3]), weights[b] / (1 + obtuse[twin[b] // 3])
         weights[e] = max(weights[e], -x * y / (x + y) if x + y > 0 else 0.0)
     return weights, areas
@@ -252,7 +276,11 @@ def _transports(tails, twin, length, direction, scale, weights):  # pragma: no c
 
 
 def mesh_geometry(
-    points: np.ndarray, faces: np.ndarray, order: np.ndarray, frames: np.ndarray | None, dtype: type = np.float64
+    points: np.ndarray,
+    faces: np.ndarray,
+    order: np.ndarray,
+    frames: np.ndarray | None,
+    dtype: type = np.float64,
 ) -> tuple[NeighborGraph, Connection, np.ndarray, MeshGeometry]:
     """Edges, transports, frames ``(n, 3, 2)`` and weights of a mesh.
 
@@ -280,16 +308,31 @@ def mesh_geometry(
     weights, areas = _cotangent_weights(tails, twin, length, n)
     turns = _transports(tails, twin, length, direction, scale, weights)
     graph, connection, cotangents = _sorted_edges(tails, twin, length, turns, weights, sense, dtype)
-    return graph, connection, frames, MeshGeometry(order[faces], cotangents, areas, boundary, flipped)
+    return (
+        graph,
+        connection,
+        frames,
+        MeshGeometry(order[faces], cotangents, areas, boundary, flipped),
+    )
 
 
-def _sorted_edges(tails, twin, length, turns, weights, sense, dtype) -> tuple[NeighborGraph, Connection, np.ndarray]:
+def _sorted_edges(
+    tails, twin, length, turns, weights, sense, dtype
+) -> tuple[NeighborGraph, Connection, np.ndarray]:
     """Graph, connection and weights from half-edges; those of the boundary count in both directions."""
-    rim, heads, n = np.flatnonzero(twin < 0), np.roll(tails.reshape(-1, 3), -1, axis=1).ravel(), len(sense)
+    rim, heads, n = (
+        np.flatnonzero(twin < 0),
+        np.roll(tails.reshape(-1, 3), -1, axis=1).ravel(),
+        len(sense),
+    )
     rows, cols = np.append(tails, heads[rim]), np.append(heads, tails[rim])
     place = counting_sort(rows, counting_sort(cols, np.arange(len(rows)), n), n)
     half = np.append(np.arange(len(tails)), rim)[place]
-    turns, left, right = np.append(turns, turns[rim].conj())[place], sense[rows[place]], sense[cols[place]]
+    turns, left, right = (
+        np.append(turns, turns[rim].conj())[place],
+        sense[rows[place]],
+        sense[cols[place]],
+    )
     values = np.stack([turns.real, left * turns.imag], axis=1).astype(dtype, copy=False)
     indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
     graph = NeighborGraph(indptr, cols[place].astype(np.int32), length[half])

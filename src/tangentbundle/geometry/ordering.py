@@ -85,10 +85,16 @@ def curve_order(points: Any) -> Any:
     if points.shape[1] > 3:
         points = principal_coordinates(points, 3)
     is_array = isinstance(points, np.ndarray)
-    low, high = [f(points.T.copy(), axis=1) for f in (np.min, np.max)] if is_array else points.aminmax(dim=0)
+    low, high = (
+        [f(points.T.copy(), axis=1) for f in (np.min, np.max)]
+        if is_array
+        else points.aminmax(dim=0)
+    )
     scaled = (points - low) / (float((high - low).max()) or 1.0) * (2**BITS - 1)
     if not is_array:
-        return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)]).argsort(stable=True)
+        return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)]).argsort(
+            stable=True
+        )
     cells, codes = scaled.astype(np.int64), np.empty(len(points), np.int64)
     run_ranges(_encode, len(points), cells, codes, grain=2**14)
     return np.argsort(codes, kind="stable")

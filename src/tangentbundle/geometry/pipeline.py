@@ -60,7 +60,12 @@ class Scale:
     pca_center: bool = True
 
     def __post_init__(self) -> None:
-        checks = {"eps": positive, "eps_pca": positive, "max_memory": positive, "neighbors": positive_integer}
+        checks = {
+            "eps": positive,
+            "eps_pca": positive,
+            "max_memory": positive,
+            "neighbors": positive_integer,
+        }
         for name, check in checks.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check(getattr(self, name), name))
@@ -75,7 +80,10 @@ class Scale:
 def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.ndarray, ArrayKind]:
     """The points along the space-filling curve, their order and kind; clouds with nothing to estimate are refused."""
     cloud, kind = points_array(points, name)
-    refuse_degenerate(len(cloud), float(np.ptp(np.ascontiguousarray(cloud.T), axis=1).max()) if len(cloud) else 0.0)
+    refuse_degenerate(
+        len(cloud),
+        float(np.ptp(np.ascontiguousarray(cloud.T), axis=1).max()) if len(cloud) else 0.0,
+    )
     order = curve_order(cloud)
     return np.ascontiguousarray(cloud[order]), order, kind
 
@@ -102,7 +110,9 @@ def warn_of_duplicates(points: Any) -> None:
         )
 
 
-def build_graph(points: Any, dim: int, scale: Scale, order: Any = None) -> tuple[NeighborGraph, float]:
+def build_graph(
+    points: Any, dim: int, scale: Scale, order: Any = None
+) -> tuple[NeighborGraph, float]:
     """The ball graph and its eps: as given, for a wanted number of neighbours, or automatic.
 
     The automatic scale stays within the reach of the manifold (``scale.Reach``), and is widened, up
@@ -111,8 +121,15 @@ def build_graph(points: Any, dim: int, scale: Scale, order: Any = None) -> tuple
     """
     if scale.eps is None:
         wanted = scale.neighbors or automatic_neighbors(points, dim)
-        check_memory(min(wanted, len(points)) * float(len(points)), scale.max_memory, "Ask for fewer neighbors.", dim)
-        radius = radius_for_neighbors(points, wanted) * (1 + 1e-6)  # ties are all in, whatever their rounding
+        check_memory(
+            min(wanted, len(points)) * float(len(points)),
+            scale.max_memory,
+            "Ask for fewer neighbors.",
+            dim,
+        )
+        radius = radius_for_neighbors(points, wanted) * (
+            1 + 1e-6
+        )  # ties are all in, whatever their rounding
         if radius == 0.0:
             raise TooFewPointsError(
                 f"half of the points have {wanted} or more exact duplicates; remove them with "
@@ -138,13 +155,17 @@ def build_graph(points: Any, dim: int, scale: Scale, order: Any = None) -> tuple
     return graph, radius**2 if scale.eps is None else scale.eps
 
 
-def widened_radius(points: np.ndarray, graph: NeighborGraph, radius: float, dim: int, neighbors: int) -> float:
+def widened_radius(
+    points: np.ndarray, graph: NeighborGraph, radius: float, dim: int, neighbors: int
+) -> float:
     """The radius that joins pieces of a graph, up to twice as large and short of other sheets.
 
     Points without a neighbour get one in any case, if that takes at most twice the radius.
     """
     within = 2 * radius
-    short_of_sheets = min(within, SHEET_MARGIN * sheet_distance(points, radius, within, dim, neighbors))
+    short_of_sheets = min(
+        within, SHEET_MARGIN * sheet_distance(points, radius, within, dim, neighbors)
+    )
     wider = radius
     if short_of_sheets > radius:
         wider = connecting_radius(points, graph, short_of_sheets)
@@ -213,9 +234,13 @@ def estimate_frames(
     """
     eps_pca = scale.eps_pca or eps * 0.5 ** (2 / dim)
     if eps_pca > eps:
-        graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim, rows=rows)
+        graph = radius_graph(
+            points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim, rows=rows
+        )
     centers = None if rows is None else points[rows]
-    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), centers=centers, axes=dim, center=scale.pca_center)
+    pca = local_pca(
+        points, graph, float(np.sqrt(eps_pca)), centers=centers, axes=dim, center=scale.pca_center
+    )
     least = min(2 * dim + 2, len(points) - 1)
     if scale.eps_pca is not None:
         return pca, float(eps_pca)
@@ -223,7 +248,10 @@ def estimate_frames(
     if len(poor):
         numbers = poor if rows is None else rows.start + poor
         nearest = nearest_distances(points, least, numbers)
-        pca.replace(poor, pca_of_nearest(points, *nearest, points[numbers], axes=dim, center=scale.pca_center))
+        pca.replace(
+            poor,
+            pca_of_nearest(points, *nearest, points[numbers], axes=dim, center=scale.pca_center),
+        )
     return pca, float(eps_pca)
 
 

@@ -75,7 +75,9 @@ def neighbors_of_sample(points: Any, k: int) -> tuple[np.ndarray, np.ndarray, np
     large.
     """
     if len(points) <= k:
-        raise TooFewPointsError(f"{k} neighbours per point need at least {k + 1} points, got {len(points)}.")
+        raise TooFewPointsError(
+            f"{k} neighbours per point need at least {k + 1} points, got {len(points)}."
+        )
     if len(points) <= SAMPLE or k < 2 * MIN_SAMPLED_NEIGHBORS:
         return sample_rows(points), *sampled_nearest(points, k)
     rows = sample_rows(points, SAMPLE * MIN_SAMPLED_NEIGHBORS // k)
@@ -122,7 +124,12 @@ MAX_UNRESOLVED_SHARE = 0.1
 
 
 def ball_pca(
-    points: Any, centers: Any, distances: np.ndarray, indices: np.ndarray, radii: np.ndarray, dim: int
+    points: Any,
+    centers: Any,
+    distances: np.ndarray,
+    indices: np.ndarray,
+    radii: np.ndarray,
+    dim: int,
 ) -> LocalPCA:
     """Local PCA of the listed neighbours ``(m, k)``, nearest first, of ``centers`` (m, D) within ``radii`` (m,).
 
@@ -137,7 +144,9 @@ def ball_pca(
     return local_pca(points, graph, reach, centers=centers, axes=dim + 1)
 
 
-def curvatures(pca: LocalPCA, steps: np.ndarray, distances: np.ndarray, radii: np.ndarray, dim: int) -> np.ndarray:
+def curvatures(
+    pca: LocalPCA, steps: np.ndarray, distances: np.ndarray, radii: np.ndarray, dim: int
+) -> np.ndarray:
     r"""Largest curvature within each ball of ``ball_pca``, ``(m,)``.
 
     A surface leaves its tangent space by :math:`y = \frac{1}{2} x^T A x`. Let :math:`A = h I +
@@ -163,10 +172,14 @@ def curvatures(pca: LocalPCA, steps: np.ndarray, distances: np.ndarray, radii: n
     squares = np.square(distances / radii[:, None])
     heights = heights - (weights * heights).sum(axis=1, keepdims=True)
     squares = squares - (weights * squares).sum(axis=1, keepdims=True)
-    slopes = (weights * heights * squares).sum(axis=1) / np.maximum((weights * squares**2).sum(axis=1), TINY)
+    slopes = (weights * heights * squares).sum(axis=1) / np.maximum(
+        (weights * squares**2).sum(axis=1), TINY
+    )
     curvature = 2 * np.abs(slopes)
     if dim > 1:
-        freedom = (pca.counts - dim - 2) / np.maximum(pca.counts, 1)  # mean, tangent space and slope are fitted
+        freedom = (pca.counts - dim - 2) / np.maximum(
+            pca.counts, 1
+        )  # mean, tangent space and slope are fitted
         rest = (weights * (heights - slopes[:, None] * squares) ** 2).sum(axis=1)
         rest = rest / np.where(freedom > 0, freedom, np.nan)
         curvature += np.sqrt((dim - 1) / dim * 2 * rest / mixed_moment(dim))
@@ -256,7 +269,9 @@ class Reach:
             step = max(1, MAX_CHORD_NUMBERS // (neighbors * points.shape[1]))
             for start in range(0, len(rows), step):
                 some = slice(start, start + step)
-                bends[:, some] = bends_of_balls(points, rows[some], distances[some], indices[some], radii, dim)
+                bends[:, some] = bends_of_balls(
+                    points, rows[some], distances[some], indices[some], radii, dim
+                )
         return cls(dim, counts, radii, bends)
 
     @property
@@ -320,7 +335,12 @@ def automatic_neighbors(points: Any, dim: int) -> int:
 
 
 def bends_of_balls(
-    points: Any, rows: np.ndarray, distances: np.ndarray, indices: np.ndarray, radii: np.ndarray, dim: int
+    points: Any,
+    rows: np.ndarray,
+    distances: np.ndarray,
+    indices: np.ndarray,
+    radii: np.ndarray,
+    dim: int,
 ) -> np.ndarray:
     """Radius times curvature ``(s, m)`` of balls of ``radii`` (s,) about ``rows`` (m,).
 
@@ -337,8 +357,12 @@ def bends_of_balls(
         pca = ball_pca(points, centers, listed, indices[:, :most], within, dim)
         steps = chords[:, :most] @ pca.axes
         sheets = sheet_distances(steps, listed, dim)
-        reached = (sheets > radius / 2) & (SHEET_MARGIN * sheets <= radius)  # noise makes short chords steep
-        bends[size] = np.where(reached.any(axis=1), np.inf, radius * curvatures(pca, steps, listed, within, dim))
+        reached = (sheets > radius / 2) & (
+            SHEET_MARGIN * sheets <= radius
+        )  # noise makes short chords steep
+        bends[size] = np.where(
+            reached.any(axis=1), np.inf, radius * curvatures(pca, steps, listed, within, dim)
+        )
     return bends
 
 
@@ -373,7 +397,9 @@ def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -
     small = np.flatnonzero(labels != np.bincount(labels).argmax())
     small_tree = cKDTree(tree.data[small])
     lengths = graph.to_scipy().copy()
-    lengths.data = np.maximum(lengths.data, np.finfo(float).tiny)  # a stored zero, of coincident points, is no edge
+    lengths.data = np.maximum(
+        lengths.data, np.finfo(float).tiny
+    )  # a stored zero, of coincident points, is no edge
     links = lengths
     if 64.0 * small_tree.count_neighbors(tree, within) <= memory_limit():
         near = small_tree.sparse_distance_matrix(tree, within * (1 + 1e-12), output_type="ndarray")
@@ -386,7 +412,9 @@ def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -
     return float(forest.data.max(initial=0.0))
 
 
-def between_sheets(points: np.ndarray, rows: np.ndarray, cols: np.ndarray, dim: int, neighbors: int) -> np.ndarray:
+def between_sheets(
+    points: np.ndarray, rows: np.ndarray, cols: np.ndarray, dim: int, neighbors: int
+) -> np.ndarray:
     """Which pairs of points ``(e,)`` lie on different sheets: their chord is steep (``STEEP_COSINE``) at both ends.
 
     Tangent spaces are those of so many nearest neighbours.
@@ -405,7 +433,9 @@ def between_sheets(points: np.ndarray, rows: np.ndarray, cols: np.ndarray, dim: 
     return steep
 
 
-def sheet_distance(points: np.ndarray, radius: float, within: float, dim: int, neighbors: int) -> float:
+def sheet_distance(
+    points: np.ndarray, radius: float, within: float, dim: int, neighbors: int
+) -> float:
     """The least distance, between ``radius`` and ``within``, of a sampled point to another sheet; infinite if none is.
 
     Tangent spaces are those of so many nearest neighbours.
@@ -413,7 +443,9 @@ def sheet_distance(points: np.ndarray, radius: float, within: float, dim: int, n
     if dim == points.shape[1]:
         return np.inf
     enough = int(neighbors * 1.5 * (within / radius) ** dim)
-    rows, distances, indices = neighbors_of_sample(points, min(enough, MAX_LISTED_NEIGHBORS, len(points) - 1))
+    rows, distances, indices = neighbors_of_sample(
+        points, min(enough, MAX_LISTED_NEIGHBORS, len(points) - 1)
+    )
     sample, places = np.nonzero((distances > radius) & (distances <= within))
     if len(sample) == 0:
         return np.inf

@@ -48,7 +48,9 @@ class _Search:
 
     @cached_property
     def tree(self) -> cKDTree:
-        coordinates = principal_coordinates(self.points) if self.points.shape[1] > WIDE else self.points
+        coordinates = (
+            principal_coordinates(self.points) if self.points.shape[1] > WIDE else self.points
+        )
         return cKDTree(coordinates, balanced_tree=False, compact_nodes=False)
 
     @cached_property
@@ -87,7 +89,9 @@ def search_tree(points: np.ndarray) -> cKDTree:
 
 
 @njit(cache=True, nogil=True)
-def edge_distances(start, stop, centers, points, indptr, indices, out):  # pragma: no cover - compiled
+def edge_distances(
+    start, stop, centers, points, indptr, indices, out
+):  # pragma: no cover - compiled
     """Distance of each edge of a CSR graph from ``centers`` to ``points``."""
     dims = points.shape[1]
     for i in range(start, stop):
@@ -100,7 +104,9 @@ def edge_distances(start, stop, centers, points, indptr, indices, out):  # pragm
             out[e] = np.sqrt(total)
 
 
-def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def nearest_distances(
+    points: Any, k: int, queries: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
 
     ``queries`` are rows of ``points``, an array or a ``TensorCloud`` (default: all of them).
@@ -118,9 +124,19 @@ def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) ->
     itself = indices == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
     distances, indices = (values[~itself].reshape(len(rows), k) for values in (distances, indices))
-    if points.shape[1] > WIDE:  # distances of the tree are rounded: coincident points must have distance zero
+    if (
+        points.shape[1] > WIDE
+    ):  # distances of the tree are rounded: coincident points must have distance zero
         starts = np.arange(len(rows) + 1, dtype=np.int64) * k
-        run_ranges(edge_distances, len(rows), points[rows], points, starts, indices.ravel(), distances.ravel())
+        run_ranges(
+            edge_distances,
+            len(rows),
+            points[rows],
+            points,
+            starts,
+            indices.ravel(),
+            distances.ravel(),
+        )
     return distances, indices
 
 
@@ -162,13 +178,17 @@ def _gap(boxes, a, others, b):  # pragma: no cover - compiled
     """Squared distance between two boxes of ``(2, m, q)``: least and largest coordinates."""
     total = 0.0
     for axis in range(boxes.shape[2]):
-        step = max(others[0, b, axis] - boxes[1, a, axis], boxes[0, a, axis] - others[1, b, axis], 0.0)
+        step = max(
+            others[0, b, axis] - boxes[1, a, axis], boxes[0, a, axis] - others[1, b, axis], 0.0
+        )
         total += step * step
     return total
 
 
 @njit(cache=True, nogil=True)
-def _near(start, stop, skip, axes, blocks, outer, squares, counts, indices, distances):  # pragma: no cover - compiled
+def _near(
+    start, stop, skip, axes, blocks, outer, squares, counts, indices, distances
+):  # pragma: no cover - compiled
     """Counts the neighbours of points ``axes`` (D, n) of blocks after ``skip``, or writes them from ``counts`` on."""
     limit, wide, fill = squares
     dims, n = axes.shape
@@ -207,7 +227,11 @@ def bounding_boxes(values: np.ndarray) -> np.ndarray:
 
 
 def ball_edges(
-    points: np.ndarray, boxed: np.ndarray, radius: float, allow: Callable[[int], None], rows: slice | None = None
+    points: np.ndarray,
+    boxed: np.ndarray,
+    radius: float,
+    allow: Callable[[int], None],
+    rows: slice | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row ends, columns and distances of all pairs at most ``radius`` apart, or of the pairs of consecutive ``rows``.
 
@@ -217,14 +241,28 @@ def ball_edges(
     rows, boxes = rows or slice(0, len(points)), bounding_boxes(boxed)
     first, last = rows.start // BLOCK, -(-rows.stop // BLOCK)
     outer = np.stack([bounding_boxes(boxes[0])[0], bounding_boxes(boxes[1])[1]])
-    margin = 0.0 if boxed is points else 1e-5 * float(np.abs(boxed).max())  # turned coordinates are rounded
+    margin = (
+        0.0 if boxed is points else 1e-5 * float(np.abs(boxed).max())
+    )  # turned coordinates are rounded
     indptr, axes = np.zeros(len(points) + 1, np.int64), np.ascontiguousarray(points.T)
     diagonal = math.hypot(*np.ptp(axes, axis=1).tolist())  # does not overflow
     radius = min(radius, 2.0 * diagonal)  # finds every pair, too, and its square is finite
 
     def search(fill: bool, counts: np.ndarray, indices: np.ndarray, distances: np.ndarray) -> None:
         squares = radius * radius, (radius * (1 + 1e-9) + margin) ** 2, fill
-        run_ranges(_near, last - first, first, axes, boxes, outer, squares, counts, indices, distances, grain=32)
+        run_ranges(
+            _near,
+            last - first,
+            first,
+            axes,
+            boxes,
+            outer,
+            squares,
+            counts,
+            indices,
+            distances,
+            grain=32,
+        )
 
     search(False, indptr[1:], np.empty(0, np.int32), np.empty(0, points.dtype))
     np.cumsum(indptr, out=indptr)

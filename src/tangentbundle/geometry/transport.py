@@ -94,7 +94,9 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
             weak[i] += norm <= 1e-9
 
 
-def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64, order: Any = None) -> Connection:
+def connect(
+    frames: Any, graph: NeighborGraph, dtype: type = np.float64, order: Any = None
+) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
 
     ``order`` holds the user's numbers of the points, for messages.
@@ -108,21 +110,33 @@ def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64, order: 
     (n, _, d), bases = frames.shape, torch.as_tensor(frames)
     if d == 2 and bases.device.type == "cpu":
         values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
-        det, rows, weak = np.empty(graph.num_edges, np.int8), bases.contiguous().numpy(), np.zeros(n, np.int64)
-        run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
+        det, rows, weak = (
+            np.empty(graph.num_edges, np.int8),
+            bases.contiguous().numpy(),
+            np.zeros(n, np.int64),
+        )
+        run_ranges(
+            _transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512
+        )
         _refuse_weak(weak, order)
         return Connection(values, det, d)
     return _connect_tensors(bases, graph, dtype, order)
 
 
-def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float64, order: Any = None) -> Connection:
+def _connect_tensors(
+    bases: Tensor, graph: NeighborGraph, dtype: type = np.float64, order: Any = None
+) -> Connection:
     """The same in torch, for any d; maps of edges are found for their ends low < high, and transposed for others."""
     _, dims, d = bases.shape
-    columns = [list(axis.T.contiguous()) for axis in bases.unbind(1)]  # single numbers are gathered fastest
+    columns = [
+        list(axis.T.contiguous()) for axis in bases.unbind(1)
+    ]  # single numbers are gathered fastest
     chunk = max(1, (CPU_CHUNK if bases.device.type == "cpu" else CHUNK) // (dims * d * d))
     edges, (_, indices, _), rows = graph.num_edges, graph.tensors, graph.edge_rows
     shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
-    values = torch.empty(shape, dtype=torch.float32 if dtype == np.float32 else torch.float64, device=rows.device)
+    values = torch.empty(
+        shape, dtype=torch.float32 if dtype == np.float32 else torch.float64, device=rows.device
+    )
     det, weak = torch.empty(edges, dtype=torch.int8, device=rows.device), [rows[:0]]
     for start in range(0, edges, chunk):
         some = slice(start, start + chunk)
@@ -140,7 +154,10 @@ def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float
             flip = p * s - q * r < 0
             cos, sin = torch.where(flip, p - s, p + s), torch.where(flip, r + q, r - q)
             norm = torch.hypot(cos, sin)
-            faint, sin = norm <= 1e-9, torch.where(flip | (i < j), sin, -sin)  # the inverse turns back
+            faint, sin = (
+                norm <= 1e-9,
+                torch.where(flip | (i < j), sin, -sin),
+            )  # the inverse turns back
             values[some] = torch.stack([cos / norm, sin / norm], 1)
         else:
             maps, faint = polar_factors(maps.permute(2, 0, 1).contiguous())

@@ -66,7 +66,9 @@ def laplacian_of(data: Any) -> LinearOperator:
     """
     parts = data.get("laplacian")
     if parts is None:
-        raise MissingColumnsError("this Data holds no bundle. Attach one with AttachBundle(), or use to_pyg.")
+        raise MissingColumnsError(
+            "this Data holds no bundle. Attach one with AttachBundle(), or use to_pyg."
+        )
     parts = parts if isinstance(parts, list) else [parts]
     parts = [part if part.device == data.pos.device else part.to(data.pos.device) for part in parts]
     return join(parts) if len(parts) > 1 else parts[0]
@@ -92,7 +94,9 @@ class AttachBundle:
 
     def __call__(self, data: Any) -> Any:
         if data.get("pos") is None:
-            raise MissingColumnsError("AttachBundle needs the points as data.pos (n, D); this Data has none.")
+            raise MissingColumnsError(
+                "AttachBundle needs the points as data.pos (n, D); this Data has none."
+            )
         known = {name: value for name, value in self.options.items() if name != "dim"}
         frames = None if data.get("normal") is None else normal_frames(data.normal)
         if data.get("face") is not None and not known:

@@ -20,7 +20,9 @@ else:
 
 def _method(function: Callable) -> Callable:
     """A function of a dataset as a method of the accessor."""
-    return wraps(function)(lambda self, *arguments, **options: function(self._ds, *arguments, **options))
+    return wraps(function)(
+        lambda self, *arguments, **options: function(self._ds, *arguments, **options)
+    )
 
 
 @xarray.register_dataset_accessor("tangentbundle")
@@ -47,7 +49,9 @@ class DatasetAccessor:
 
     def __getattr__(self, name: str) -> Any:
         known = ", ".join(sorted(key for key in vars(type(self)) if not key.startswith("_")))
-        raise AttributeError(f"there is no {name!r}, but {known}. Filter with smooth(filter_scale='500 km').")
+        raise AttributeError(
+            f"there is no {name!r}, but {known}. Filter with smooth(filter_scale='500 km')."
+        )
 
     smooth = _method(fields.smooth)
     denoise = _method(fields.denoise)

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..earth.xarrays import NETCDF_FILL
-from ..errors import InvalidInputError, NonFiniteError, ShapeError, SuspiciousDataWarning, TooFewPointsError, outside
+from ..errors import (
+    InvalidInputError,
+    NonFiniteError,
+    ShapeError,
+    SuspiciousDataWarning,
+    TooFewPointsError,
+    outside,
+)
 from .spaces import Cloud, Globe
 
 FEW_POINTS = 10
@@ -128,12 +135,16 @@ def distinct_rows(
 
     ``times`` are columns ``(n,)`` that say when a row was measured: rows of one place may be a series in time.
     """
-    points = np.round(space.points, 9) if isinstance(space, Globe) else space.points  # to a centimetre on the Earth
+    points = (
+        np.round(space.points, 9) if isinstance(space, Globe) else space.points
+    )  # to a centimetre on the Earth
     order = np.lexsort(points.T)  # stable: the first row of a place comes first
     repeats = np.all(points[order[1:]] == points[order[:-1]], axis=1)
     later = np.sort(order[1:][repeats])
     before, after = order[:-1][repeats], order[1:][repeats]
-    series = [name for name, labels in (times or {}).items() if np.any(labels[before] != labels[after])]
+    series = [
+        name for name, labels in (times or {}).items() if np.any(labels[before] != labels[after])
+    ]
     if series and request.drop_duplicates:
         warn(
             f"column {series[0]} has other times in rows at one place: {len(later)} of {len(space)} rows are left out, "
@@ -150,7 +161,11 @@ def distinct_rows(
             f"{len(later)} of {len(space)} points coincide with an earlier one (first: row {later[0] + 1}). Keep the "
             "first of each with drop_duplicates=True, or average them. Series in time are read from .nc, .zarr, .npz."
         )
-    notes += [f"{len(later)} of {len(space)} points that coincide with an earlier one left out"] if len(later) else []
+    notes += (
+        [f"{len(later)} of {len(space)} points that coincide with an earlier one left out"]
+        if len(later)
+        else []
+    )
     return np.delete(np.arange(len(space)), later)
 
 
@@ -158,7 +173,9 @@ def check_count(n: int, request: Request) -> None:
     """Refuse files with too few points for any geometry (one is enough to predict at)."""
     least = 1 if request.only_points else 3
     if n < least:
-        raise TooFewPointsError(f"a field needs at least {least} points, the file has {n}. Give more points.")
+        raise TooFewPointsError(
+            f"a field needs at least {least} points, the file has {n}. Give more points."
+        )
 
 
 def warn(text: str) -> None:
@@ -170,18 +187,28 @@ def warn_if_suspicious(field: Field) -> None:
     """Look for transposed arrays, radians, markers of missing values, too few points, and rows that dominate."""
     n, dims = field.space.coordinates.shape
     if n < dims and n <= FEW_POINTS:
-        warn(f"{n} points in R^{dims}: is the array transposed? Points have shape (n, D), a row for each.")
+        warn(
+            f"{n} points in R^{dims}: is the array transposed? Points have shape (n, D), a row for each."
+        )
     elif n < FEW_POINTS and field.values is not None:
-        warn(f"{n} points are too few to estimate tangent spaces and noise. Give at least {FEW_POINTS}.")
+        warn(
+            f"{n} points are too few to estimate tangent spaces and noise. Give at least {FEW_POINTS}."
+        )
     if isinstance(field.space, Globe) and np.abs(field.space.lat).max() < 1.6:
         warn_if_radians("longitude", field.space.lon)
     groups = {"coordinates": (field.space.names, field.space.coordinates)}
     groups |= {} if field.values is None else {"components": (field.names, field.values)}
-    found = [_marker(name, a[..., k].ravel()) for names, a in groups.values() for k, name in enumerate(names)]
+    found = [
+        _marker(name, a[..., k].ravel())
+        for names, a in groups.values()
+        for k, name in enumerate(names)
+    ]
     if not any(found):  # one in each of many columns
         found = [_marker(f"all {kind}", a.ravel()) for kind, (_, a) in groups.items()]
     if texts := list(filter(None, found)):
-        warn(f"{'; '.join(texts)}. If they mark missing values, empty these cells and use drop_missing=True.")
+        warn(
+            f"{'; '.join(texts)}. If they mark missing values, empty these cells and use drop_missing=True."
+        )
     if texts or field.values is None:
         return
     energy = np.square(field.values.astype(float)).sum(axis=(0, 2))

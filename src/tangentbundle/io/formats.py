@@ -40,7 +40,9 @@ def format_of(path: Path) -> Format:
         if path.suffix.lower() in form.suffixes:
             return form
     known = " ".join(suffix for form in FORMATS for suffix in form.suffixes)
-    raise InvalidInputError(f"unknown format {path.suffix or 'without a suffix'!r} of {path.name}. Known: {known}.")
+    raise InvalidInputError(
+        f"unknown format {path.suffix or 'without a suffix'!r} of {path.name}. Known: {known}."
+    )
 
 
 def read_field(path: str | Path, request: Request | None = None) -> Field:
@@ -59,10 +61,14 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
         raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     try:
         if request.select and form.read is not read_dataset:
-            raise InvalidInputError(f"select= chooses from the dimensions of NetCDF and Zarr files, not {source.name}.")
+            raise InvalidInputError(
+                f"select= chooses from the dimensions of NetCDF and Zarr files, not {source.name}."
+            )
         field = form.read(source, request)
     except OSError as error:
-        raise InvalidInputError(f"{source} cannot be read: {error.strerror or error}. Check the path.") from error
+        raise InvalidInputError(
+            f"{source} cannot be read: {error.strerror or error}. Check the path."
+        ) from error
     field.space.up = request.up or ("y" if source.suffix.lower() == ".obj" else "z")
     return field
 
@@ -75,7 +81,9 @@ def check_input(path: str | Path) -> tuple[Path, Format]:
         if source.exists() or (form.read is read_dataset and any(source.parent.glob(source.name))):
             return source, form
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{source!s:.200} cannot be read: {error!s:.200}. Check the path.") from error
+        raise InvalidInputError(
+            f"{source!s:.200} cannot be read: {error!s:.200}. Check the path."
+        ) from error
     raise InvalidInputError(f"no such file: {source}. Check the path.")
 
 
@@ -91,7 +99,9 @@ def check_output(field: Field | None, path: str | Path, count: int | None = None
         return
     count = len(field) if count is None else count
     if count > 1 and not form.several:
-        raise OutputError(f"{target.suffix} files hold one field, but there are {count}. Write .nc, .zarr or .npz.")
+        raise OutputError(
+            f"{target.suffix} files hold one field, but there are {count}. Write .nc, .zarr or .npz."
+        )
     if form.write is write_mesh:
         check_mesh_output(field, target)
 

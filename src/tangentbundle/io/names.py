@@ -52,17 +52,23 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
-def named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
+def named(
+    wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None
+) -> tuple[str, ...]:
     """The columns asked for, all there and as many as needed."""
     if isinstance(wanted, str):
-        raise InvalidInputError(f"{option} must be a tuple of names, such as ('x', 'y', 'z'), got {wanted!r}.")
+        raise InvalidInputError(
+            f"{option} must be a tuple of names, such as ('x', 'y', 'z'), got {wanted!r}."
+        )
     found = expanded(wanted, names)
     if missing := [name for name in found if name not in names]:
         raise MissingColumnsError(
             f"the file has no column {listed(missing)}; it has {listed(names)}. Correct {option}=."
         )
     if wanted and not found:
-        raise InvalidInputError(f"{option}= names no column: {', '.join(wanted)} is an empty range. Write pc1:pc50.")
+        raise InvalidInputError(
+            f"{option}= names no column: {', '.join(wanted)} is an empty range. Write pc1:pc50."
+        )
     if len(set(found)) < len(found):
         raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
     if count is not None and len(found) != count:

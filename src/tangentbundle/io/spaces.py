@@ -8,7 +8,9 @@ import numpy as np
 
 from ..errors import NotManifoldError, RankDeficientError
 
-if TYPE_CHECKING:  # torch is loaded when geometry is computed: files with mistakes are refused before
+if (
+    TYPE_CHECKING
+):  # torch is loaded when geometry is computed: files with mistakes are refused before
     from ..bundle import TangentBundle
 
 
@@ -52,7 +54,9 @@ class Cloud:
         """Standard deviations ``(n, c)`` of the components, from ambient covariances ``(n, D, D)``."""
         if self.frames is None:
             return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
-        return np.sqrt(np.maximum(np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames), 0.0))
+        return np.sqrt(
+            np.maximum(np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames), 0.0)
+        )
 
     def select(self, rows: np.ndarray) -> Cloud:
         """The space of chosen points."""
@@ -84,7 +88,9 @@ class Mesh(Cloud):
             return TangentBundle.from_mesh(self.points, self.faces)
         except (NotManifoldError, RankDeficientError) as error:
             problem = str(error).partition(". ")[0]
-            raise type(error)(f"{problem}. Clean the mesh, or use its vertices only: neighbors=20.") from error
+            raise type(error)(
+                f"{problem}. Clean the mesh, or use its vertices only: neighbors=20."
+            ) from error
 
     def __str__(self) -> str:
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"
@@ -95,7 +101,9 @@ class Globe(Cloud):
 
     dim = 2
 
-    def __init__(self, lat: np.ndarray, lon: np.ndarray, names: tuple[str, ...] = ("lat", "lon")) -> None:
+    def __init__(
+        self, lat: np.ndarray, lon: np.ndarray, names: tuple[str, ...] = ("lat", "lon")
+    ) -> None:
         from ..geometry.known_frames import latlon_frames
         from ..manifolds import Sphere
 

@@ -27,7 +27,12 @@ class Table:
     notes: str = ""
 
     def markdown(self) -> str:
-        lines = [f"## {self.title}", "", "| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
+        lines = [
+            f"## {self.title}",
+            "",
+            "| " + " | ".join(self.header) + " |",
+            "|" + "---|" * len(self.header),
+        ]
         lines += ["| " + " | ".join(row) + " |" for row in self.body]
         return "\n".join([*lines, "", self.notes]).rstrip() + "\n"
 
@@ -52,7 +57,9 @@ def short_name(model: str, width: int = 60) -> str:
     """
     from ..estimators import helmholtz_covariance  # scikit-learn takes a while
 
-    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(str(helmholtz_covariance()), "helmholtz")
+    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(
+        str(helmholtz_covariance()), "helmholtz"
+    )
     name = re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
     return name if len(name) <= width else name[: width - 3] + "..."
 
@@ -105,5 +112,8 @@ class Summary:
         content = {"command": self.command, "source": self.source} | self.data
         content |= {name: getattr(self, name) for name in ("notes", "warnings", "files")}
         content["seconds"] = round(self.seconds, 3)
-        text = json.dumps(content, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+        text = json.dumps(
+            content,
+            default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value),
+        )
         return json.loads(text, parse_constant=lambda name: None)

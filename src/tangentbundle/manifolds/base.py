@@ -21,7 +21,8 @@ def _require(valid, expected, got, remedy):
 def _positive(name, values, least=1):
     """Positive numbers as a tuple, at least so many."""
     numbers = tuple(
-        positive(value, f"every number of {name}") for value in (values if np.iterable(values) else [values])
+        positive(value, f"every number of {name}")
+        for value in (values if np.iterable(values) else [values])
     )
     _require(len(numbers) >= least, f"{least} or more numbers as {name}", values, f"change {name}")
     return numbers
@@ -29,7 +30,9 @@ def _positive(name, values, least=1):
 
 def _unit(x):
     length = np.linalg.norm(x, axis=1, keepdims=True)
-    _require((length > 0).all(), "points with a tangent space", "a point at the centre", "remove it")
+    _require(
+        (length > 0).all(), "points with a tangent space", "a point at the centre", "remove it"
+    )
     return x / length
 
 
@@ -61,7 +64,9 @@ def _lowest(k, first, value, multiplicity):
     """The k lowest of the ascending value(first), value(first + 1), ... with multiplicity."""
     values: list[float] = []
     for degree in count(first):
-        values += [value(degree)] * min(multiplicity(degree), positive_integer(k, "k") - len(values))
+        values += [value(degree)] * min(
+            multiplicity(degree), positive_integer(k, "k") - len(values)
+        )
         if len(values) == k:
             return np.array(values, dtype=float)
 
@@ -87,7 +92,9 @@ class Manifold(ABC):
     def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
         """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""
         what = f"{positive_integer(n, 'n')} points in R^{self.ambient_dim}"
-        require_memory(32.0 * n * self.ambient_dim, what, "Sample fewer.")  # drawing takes about four such arrays
+        require_memory(
+            32.0 * n * self.ambient_dim, what, "Sample fewer."
+        )  # drawing takes about four such arrays
         return self._sample(int(n), np.random.default_rng(seed)).astype(dtype)
 
     @abstractmethod

@@ -41,7 +41,10 @@ class _Surface(Manifold):
     def _embed(self, params):
         """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to rounding."""
         (u, v), step = params.T, 1e-30
-        moved = [np.stack(self._point(*at), axis=1).imag for at in ((u + 1j * step, v), (u, v + 1j * step))]
+        moved = [
+            np.stack(self._point(*at), axis=1).imag
+            for at in ((u + 1j * step, v), (u, v + 1j * step))
+        ]
         return np.stack(self._point(u, v), axis=1), np.stack(moved, axis=-1) / step
 
     def _area(self, params):
@@ -76,7 +79,10 @@ class _Surface(Manifold):
     def second_form(self, points, vectors):
         """Exact up to about 1e-8: differences of exact first derivatives."""
         params, step = self.parameters(points), 1e-4
-        moved = [self._embed(params + move)[1] - self._embed(params - move)[1] for move in step * np.eye(2)]
+        moved = [
+            self._embed(params + move)[1] - self._embed(params - move)[1]
+            for move in step * np.eye(2)
+        ]
         jacobian, second = self._embed(params)[1], np.stack(moved, axis=-1) / (2 * step)
         back = np.linalg.pinv(jacobian)
         normal, along = np.eye(self.ambient_dim) - jacobian @ back, back @ vectors
@@ -236,7 +242,10 @@ class Ellipsoid(Manifold):
     def second_form(self, points, vectors):
         slope = self._points(points) / np.square(self.axes)  # half the gradient of the equation
         products = np.einsum("nya,nyb,y->nab", vectors, vectors, 1 / np.square(self.axes))
-        return -(slope / np.square(slope).sum(axis=1, keepdims=True))[:, :, None, None] * products[:, None]
+        return (
+            -(slope / np.square(slope).sum(axis=1, keepdims=True))[:, :, None, None]
+            * products[:, None]
+        )
 
     def nearest(self, points):
         """Along the ray from the centre."""

@@ -100,7 +100,9 @@ def sized(activation: Activation, channels: int) -> Activation:
             "method sized(channels) that returns another one."
         ) from error
     if not isinstance(own, Activation):
-        raise InvalidInputError(f"{type(activation).__name__}.sized must return an Activation, got {own!r}.")
+        raise InvalidInputError(
+            f"{type(activation).__name__}.sized must return an Activation, got {own!r}."
+        )
     return own
 
 
@@ -123,7 +125,9 @@ class _Pointwise(Activation):
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor] = torch.tanh) -> None:
         super().__init__()
         if not callable(function):
-            raise InvalidInputError(f"an activation needs a function such as torch.tanh, got {function!r}.")
+            raise InvalidInputError(
+                f"an activation needs a function such as torch.tanh, got {function!r}."
+            )
         self.function = function
 
     def extra_repr(self) -> str:

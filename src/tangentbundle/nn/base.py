@@ -40,7 +40,9 @@ class Configured(torch.nn.Module):
 def checked(x: Any, operator: LinearOperator, channels: int, weight: torch.Tensor) -> torch.Tensor:
     """A signal ``(..., n, d, channels)`` that fits the operator and the weights; named errors otherwise."""
     if not isinstance(operator, LinearOperator):
-        raise InvalidInputError(f"networks act through an operator such as bundle.laplacian(), got {type(operator)}.")
+        raise InvalidInputError(
+            f"networks act through an operator such as bundle.laplacian(), got {type(operator)}."
+        )
     require_full_precision(weight)
     tensor, _ = operator.check(x)
     if tensor.shape[-1] != channels:
@@ -86,7 +88,9 @@ def part(value: Part | None, default: Part, kind: type, example: str) -> Part:
     if value is None:
         return default
     if not isinstance(value, kind):
-        raise InvalidInputError(f"a network takes {kind.__name__} objects such as {example}, got {value!r}.")
+        raise InvalidInputError(
+            f"a network takes {kind.__name__} objects such as {example}, got {value!r}."
+        )
     return value
 
 
@@ -102,8 +106,12 @@ def generator(seed: int | torch.Generator) -> torch.Generator:
 def linear(inputs: int, outputs: int, source: torch.Generator) -> torch.nn.Linear:
     """A linear layer with torch's initial weights, which leaves the global generator alone."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Initializing zero-element")  # rotations of a line take no numbers
-        layer = torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs, device=torch.get_default_device())
+        warnings.filterwarnings(
+            "ignore", "Initializing zero-element"
+        )  # rotations of a line take no numbers
+        layer = torch.nn.utils.skip_init(
+            torch.nn.Linear, inputs, outputs, device=torch.get_default_device()
+        )
     bound = max(inputs, 1) ** -0.5
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -113,7 +121,9 @@ def linear(inputs: int, outputs: int, source: torch.Generator) -> torch.nn.Linea
 
 def uniform(*shape: int, fan_in: int, source: torch.Generator) -> torch.nn.Parameter:
     r"""Weights from the uniform law on :math:`\pm 1/\sqrt{\text{fan in}}`, torch's own for linear layers."""
-    if torch.get_default_device().type == "meta":  # arithmetic on it would import sympy, for seconds
+    if (
+        torch.get_default_device().type == "meta"
+    ):  # arithmetic on it would import sympy, for seconds
         return torch.nn.Parameter(torch.empty(shape))
     require_memory(16.0 * prod(shape), f"weights of shape {shape}", "Use fewer channels.")
     return torch.nn.Parameter((2 * torch.rand(shape, generator=source) - 1) / max(fan_in, 1) ** 0.5)

@@ -18,7 +18,17 @@ import torch
 
 from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError
-from ..filters import Chebyshev, Dense, Exact, Filter, Heat, Method, Spectral, apply_bank, merge_bank
+from ..filters import (
+    Chebyshev,
+    Dense,
+    Exact,
+    Filter,
+    Heat,
+    Method,
+    Spectral,
+    apply_bank,
+    merge_bank,
+)
 from ..filters.banks import method_with_gradients
 from ..operators import LinearOperator
 from .base import Configured, checked, generator, part, uniform
@@ -33,7 +43,9 @@ def network_method(operator: LinearOperator, filters: Sequence[Filter] = ()) -> 
     Operators that learn always have Chebyshev.
     """
     largest = max(operator.sizes) * operator.dim
-    padded = len(operator.sizes) * largest**2  # a joined operator's matrices all have the size of the largest
+    padded = (
+        len(operator.sizes) * largest**2
+    )  # a joined operator's matrices all have the size of the largest
     if largest > DENSE_SIZE or padded > 50 * DENSE_SIZE**2:
         return Chebyshev()
     if operator.requires_grad:
@@ -80,10 +92,14 @@ class BundleConv(Configured):
         self.in_channels = positive_integer(in_channels, "in_channels")
         self.out_channels = positive_integer(out_channels, "out_channels")
         if filters is not None and not (filters and all(isinstance(f, Filter) for f in filters)):
-            raise InvalidInputError(f"filters must be a list such as [Heat(0.1), Tikhonov(2.0)], got {filters!r}.")
+            raise InvalidInputError(
+                f"filters must be a list such as [Heat(0.1), Tikhonov(2.0)], got {filters!r}."
+            )
         self.taps = positive_integer(taps, "taps") if filters is None else len(filters)
         if self.taps > MAX_TAPS:
-            raise InvalidInputError(f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead.")
+            raise InvalidInputError(
+                f"a layer has at most {MAX_TAPS} taps, got {taps}. Use a larger step instead."
+            )
         self.method, self.step = part(method, None, Method, "Chebyshev()"), positive(step, "step")
         shape, source = (self.taps, self.in_channels, self.out_channels), generator(seed)
         self.weight = uniform(*shape, fan_in=self.taps * self.in_channels, source=source)
@@ -114,10 +130,16 @@ class BundleConv(Configured):
         if not self.learned:
             return self.bank
         learned = iter(self.learned)
-        return with_parameters(self.bank, lambda item: next(learned) if isinstance(item, torch.nn.Parameter) else item)
+        return with_parameters(
+            self.bank, lambda item: next(learned) if isinstance(item, torch.nn.Parameter) else item
+        )
 
     def extra_repr(self) -> str:
-        kind = f"step {self.step:g}" if len(self.bank) < self.taps else ", ".join(type(f).__name__ for f in self.bank)
+        kind = (
+            f"step {self.step:g}"
+            if len(self.bank) < self.taps
+            else ", ".join(type(f).__name__ for f in self.bank)
+        )
         return f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {kind}, {self.num_parameters} parameters"
 
 
@@ -138,7 +160,9 @@ def with_parameters(value: Any, replace: Callable[[Any], Any]) -> Any:
     if not isinstance(value, Filter):
         return value
     changed = copy.copy(value)
-    vars(changed).update({name: with_parameters(field, replace) for name, field in vars(value).items()})
+    vars(changed).update(
+        {name: with_parameters(field, replace) for name, field in vars(value).items()}
+    )
     return changed
 
 
@@ -165,12 +189,16 @@ def require_registered(filters: Sequence[Filter], learned: Sequence[Learned]) ->
         registered.update(id(member) for member in members)
     for filter in filters:
         devices = [p.device for p in filter.parameters() if isinstance(p, torch.Tensor)]
-        if torch.get_default_device().type == "meta" or any(device.type == "meta" for device in devices):
+        if torch.get_default_device().type == "meta" or any(
+            device.type == "meta" for device in devices
+        ):
             continue  # a network that is being read from a file
         try:
             with torch.inference_mode(False), torch.enable_grad():
                 device = devices[0] if devices else torch.device("cpu")
-                response = filter.evaluate(torch.tensor([0.0, 1.0], dtype=torch.float64, device=device))
+                response = filter.evaluate(
+                    torch.tensor([0.0, 1.0], dtype=torch.float64, device=device)
+                )
         except RuntimeError as error:
             raise InvalidInputError(
                 f"{filter!r:.80} cannot be evaluated at float64 eigenvalues ({error}). A torch.nn.Module is converted "

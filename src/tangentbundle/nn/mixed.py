@@ -48,7 +48,9 @@ class MixedOperators:
     jacobian: LinearMap
 
     @classmethod
-    def of(cls, bundle: TangentBundle, degree: int = 2, neighbors: int | None = None) -> MixedOperators:
+    def of(
+        cls, bundle: TangentBundle, degree: int = 2, neighbors: int | None = None
+    ) -> MixedOperators:
         """The operators of a bundle; arguments are those of ``calculus.Derivatives``.
 
         Fits are quadratic by default, whereas the default of ``Derivatives`` depends on the number of points: weights
@@ -58,9 +60,13 @@ class MixedOperators:
         laplacians = bundle.scalar().laplacian(), bundle.laplacian()
         return cls(*laplacians, derivatives.gradient(), derivatives.jacobian())
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
         """The same operators on another device or in another precision."""
-        return type(self)(*(getattr(self, name).to(device, dtype) for name in self.__dataclass_fields__))
+        return type(self)(
+            *(getattr(self, name).to(device, dtype) for name in self.__dataclass_fields__)
+        )
 
 
 def is_count(value: object) -> bool:
@@ -77,7 +83,9 @@ def differentiate(derivative: LinearMap, x: torch.Tensor) -> torch.Tensor:
 class MixedLayer(torch.nn.Module):
     """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and after."""
 
-    def __init__(self, wide: Pair, high: Pair, taps: int, step: float, last: bool, source: torch.Generator) -> None:
+    def __init__(
+        self, wide: Pair, high: Pair, taps: int, step: float, last: bool, source: torch.Generator
+    ) -> None:
         super().__init__()
         (s_in, v_in), (s_out, v_out) = wide, high
         self.left, self.right = (uniform(v_in, v_in, fan_in=v_in, source=source) for _ in range(2))
@@ -86,17 +94,25 @@ class MixedLayer(torch.nn.Module):
         self.shift = torch.nn.Parameter(torch.zeros(s_out))
         self.gate, self.activation, self.last = linear(s_out, v_out, source), NormTanh(), last
 
-    def forward(self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         d, left = v.shape[-2], v @ self.left
-        slope = differentiate(operators.jacobian, v).unflatten(-2, (d, d))  # (..., n, d, d, c): component, direction
+        slope = differentiate(operators.jacobian, v).unflatten(
+            -2, (d, d)
+        )  # (..., n, d, d, c): component, direction
         divergence = torch.einsum("...aac->...c", slope).unsqueeze(-2)
         products = (left * (v @ self.right)).sum(dim=-2, keepdim=True)
         along = torch.einsum("...abc,...bc->...ac", slope @ self.right, left)
         s_next = self.functions(torch.cat([s, divergence, products], dim=-1), operators.functions)
-        v_next = self.fields(torch.cat([v, differentiate(operators.gradient, s), along], dim=-1), operators.fields)
+        v_next = self.fields(
+            torch.cat([v, differentiate(operators.gradient, s), along], dim=-1), operators.fields
+        )
         bounded = torch.tanh(s_next + self.shift)
         v_next = v_next * 2 * torch.sigmoid(self.gate(bounded))
-        return (s_next, v_next) if self.last else (bounded, self.activation(v_next, operators.fields))
+        return (
+            (s_next, v_next) if self.last else (bounded, self.activation(v_next, operators.fields))
+        )
 
 
 class MixedTNN(Configured):
@@ -141,7 +157,9 @@ class MixedTNN(Configured):
             )
         self.inputs = int(function_widths[0])
         source = generator(seed)
-        levels = zip([self.inputs, *widths(function_widths[1:], least=1)], field_widths, strict=True)
+        levels = zip(
+            [self.inputs, *widths(function_widths[1:], least=1)], field_widths, strict=True
+        )
         self.layers = torch.nn.ModuleList(
             MixedLayer(wide, high, taps, step, level == count - 1, source)
             for level, (wide, high) in enumerate(pairwise(levels), start=1)
@@ -151,14 +169,18 @@ class MixedTNN(Configured):
         self, functions: torch.Tensor | None, fields: torch.Tensor, operators: MixedOperators
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if not isinstance(operators, MixedOperators):
-            raise InvalidInputError(f"a MixedTNN acts through MixedOperators.of(bundle), got {type(operators)}.")
+            raise InvalidInputError(
+                f"a MixedTNN acts through MixedOperators.of(bundle), got {type(operators)}."
+            )
         first: MixedLayer = self.layers[0]  # type: ignore[assignment]
         v = checked(fields, operators.fields, len(first.left), first.left)
         if functions is None and self.inputs == 0:
             functions = v.new_zeros((*v.shape[:-2], 1, 0))
         if functions is None or functions.shape[:-3] != v.shape[:-3]:
             got = None if functions is None else tuple(functions.shape)
-            raise ShapeError(f"functions must have shape (..., n, 1, {self.inputs}), as many as fields, got {got}.")
+            raise ShapeError(
+                f"functions must have shape (..., n, 1, {self.inputs}), as many as fields, got {got}."
+            )
         s = checked(functions, operators.functions, self.inputs, first.left)
         for layer in self.layers:
             s, v = layer(s, v, operators)

@@ -33,11 +33,17 @@ States = list[torch.Tensor]
 
 
 def layers_of(
-    taps: int, step: float, filters: Sequence[Filter] | None, method: Method | None, seed: int | torch.Generator
+    taps: int,
+    step: float,
+    filters: Sequence[Filter] | None,
+    method: Method | None,
+    seed: int | torch.Generator,
 ) -> Layers:
     """Makes layers ``(in, out)`` from one generator, each with its own copy of the parameters of the filters."""
     options: dict[str, Any] = {"method": method, "seed": generator(seed)}
-    return lambda a, b: BundleConv(a, b, taps, step, filters=with_parameters(filters, copy.deepcopy), **options)
+    return lambda a, b: BundleConv(
+        a, b, taps, step, filters=with_parameters(filters, copy.deepcopy), **options
+    )
 
 
 class TNN(Configured):
@@ -79,12 +85,16 @@ class TNN(Configured):
         super().__init__()
         channels = widths(channels, least=2)
         layers = layers_of(taps, step, filters, method, seed)
-        hidden = part(activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
+        hidden = part(
+            activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)"
+        )
         final = part(output, Linear(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
         self.layers = torch.nn.ModuleList()
         for level, (wide, high) in enumerate(pairwise(channels), start=2):
             activation = sized(final if level == len(channels) else hidden, high)
-            self.layers.append(torch.nn.ModuleDict({"conv": layers(wide, high), "activation": activation}))
+            self.layers.append(
+                torch.nn.ModuleDict({"conv": layers(wide, high), "activation": activation})
+            )
         self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
@@ -99,9 +109,16 @@ class RecurrentCell(torch.nn.Module):
 
     def __init__(self, conv: Layers, wide: int, high: int, activation: Activation) -> None:
         super().__init__()
-        self.width, self.drive, self.feedback, self.activation = high, conv(wide, high), conv(high, high), activation
+        self.width, self.drive, self.feedback, self.activation = (
+            high,
+            conv(wide, high),
+            conv(high, high),
+            activation,
+        )
 
-    def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def step(
+        self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator
+    ) -> torch.Tensor:
         """The next state, from the filtered input ``driven`` and the state."""
         return activate(self.activation, driven + self.feedback(state, operator), operator)
 
@@ -116,15 +133,23 @@ class GatedCell(torch.nn.Module):
     def __init__(self, conv: Layers, wide: int, high: int, activation: Activation) -> None:
         super().__init__()
         self.width, self.activation = high, activation
-        self.drive, self.gates, self.feedback = conv(wide, 3 * high), conv(high, 2 * high), conv(high, high)
+        self.drive, self.gates, self.feedback = (
+            conv(wide, 3 * high),
+            conv(high, 2 * high),
+            conv(high, high),
+        )
         self.slope = torch.nn.Parameter(torch.ones(2 * high))
         self.shift = torch.nn.Parameter(torch.full((2 * high,), -1.0))
 
-    def step(self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def step(
+        self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator
+    ) -> torch.Tensor:
         to_gates, to_candidate = driven.split([2 * self.width, self.width], dim=-1)
         lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
         update, reset = torch.sigmoid(self.slope * lengths + self.shift).chunk(2, dim=-1)
-        candidate = activate(self.activation, to_candidate + self.feedback(reset * state, operator), operator)
+        candidate = activate(
+            self.activation, to_candidate + self.feedback(reset * state, operator), operator
+        )
         return state + update * (candidate - state)
 
 
@@ -150,10 +175,20 @@ class Recurrent(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        sizes, conv = widths(channels, least=2 + self.has_head), layers_of(taps, step, filters, method, seed)
-        act = part(activation, self.default_activation, Activation, "NormTanh() or Coordinatewise(torch.tanh)")
+        sizes, conv = (
+            widths(channels, least=2 + self.has_head),
+            layers_of(taps, step, filters, method, seed),
+        )
+        act = part(
+            activation,
+            self.default_activation,
+            Activation,
+            "NormTanh() or Coordinatewise(torch.tanh)",
+        )
         states = pairwise(sizes[:-1] if self.has_head else sizes)
-        self.cells = torch.nn.ModuleList(self.cell(conv, wide, high, sized(act, high)) for wide, high in states)
+        self.cells = torch.nn.ModuleList(
+            self.cell(conv, wide, high, sized(act, high)) for wide, high in states
+        )
         self.head = conv(sizes[-2], sizes[-1]) if self.has_head else None
 
     def forward(

@@ -30,7 +30,9 @@ class Parametrization(ABC):
 
     def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         if numbers.shape[-1:] != (self.count(d),):
-            raise ShapeError(f"{self} takes {self.count(d)} numbers for d = {d}, got shape {tuple(numbers.shape)}.")
+            raise ShapeError(
+                f"{self} takes {self.count(d)} numbers for d = {d}, got shape {tuple(numbers.shape)}."
+            )
         return self.build(numbers, d)
 
 
@@ -41,7 +43,9 @@ class General(Parametrization):
         return d * d
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        return numbers.unflatten(-1, (d, d)) + torch.eye(d, dtype=numbers.dtype, device=numbers.device)
+        return numbers.unflatten(-1, (d, d)) + torch.eye(
+            d, dtype=numbers.dtype, device=numbers.device
+        )
 
 
 class Diagonal(Parametrization):
@@ -82,8 +86,12 @@ class Cayley(Orthogonal):
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         skew, eye = _skew(numbers, d), torch.eye(d, dtype=numbers.dtype, device=numbers.device)
         if d > 3:
-            return torch.linalg.solve_ex(eye - skew, eye + skew)[0]  # I - A has no zero eigenvalue: nothing to check
-        factor = 2 / (1 + numbers.square().sum(-1))  # for d <= 3 A^3 = -|a|^2 A, and the inverse is a polynomial
+            return torch.linalg.solve_ex(eye - skew, eye + skew)[
+                0
+            ]  # I - A has no zero eigenvalue: nothing to check
+        factor = 2 / (
+            1 + numbers.square().sum(-1)
+        )  # for d <= 3 A^3 = -|a|^2 A, and the inverse is a polynomial
         return eye + factor[..., None, None] * (skew + skew @ skew)
 
 
@@ -95,7 +103,9 @@ class Householder(Orthogonal):
     """
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        product = torch.eye(d, dtype=numbers.dtype, device=numbers.device).expand(*numbers.shape[:-1], d, d)
+        product = torch.eye(d, dtype=numbers.dtype, device=numbers.device).expand(
+            *numbers.shape[:-1], d, d
+        )
         for part in numbers.split(list(range(d - 1, 0, -1)), dim=-1):
             v = pad(pad(part, (1, 0), value=1.0), (d - 1 - part.shape[-1], 0))
             scaled = v * (2 / v.square().sum(-1, keepdim=True))

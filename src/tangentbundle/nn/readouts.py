@@ -30,7 +30,9 @@ def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tenso
 class Readout(Configured):
     """A map from signals ``(..., n, d, channels)`` to numbers."""
 
-    def __init__(self, channels: int, features: int, outputs: int, hidden: int, seed: int | torch.Generator) -> None:
+    def __init__(
+        self, channels: int, features: int, outputs: int, hidden: int, seed: int | torch.Generator
+    ) -> None:
         super().__init__()
         source, middle = generator(seed), positive_integer(hidden, "hidden")
         self.channels = positive_integer(channels, "channels")
@@ -51,7 +53,13 @@ class SumReadout(Readout):
     """
 
     def __init__(
-        self, channels: int, outputs: int, hidden: int = 16, *, dim: int = 2, seed: int | torch.Generator = 0
+        self,
+        channels: int,
+        outputs: int,
+        hidden: int = 16,
+        *,
+        dim: int = 2,
+        seed: int | torch.Generator = 0,
     ) -> None:
         features = positive_integer(dim, "dim") * positive_integer(channels, "channels")
         super().__init__(channels, features, outputs, hidden, seed)
@@ -60,7 +68,9 @@ class SumReadout(Readout):
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         x = checked(x, operator, self.channels, self.first.weight)
         if operator.dim != self.dim:
-            raise ShapeError(f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change its dim.")
+            raise ShapeError(
+                f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change its dim."
+            )
         return self.second(torch.relu(self.first(cloud_sums(x.flatten(-2), operator))))
 
 
@@ -79,7 +89,13 @@ class InvariantReadout(Readout):
     """
 
     def __init__(
-        self, channels: int, outputs: int, hidden: int = 16, *, pool: bool = True, seed: int | torch.Generator = 0
+        self,
+        channels: int,
+        outputs: int,
+        hidden: int = 16,
+        *,
+        pool: bool = True,
+        seed: int | torch.Generator = 0,
     ) -> None:
         pairs = positive_integer(channels, "channels") * (channels + 1) // 2
         super().__init__(channels, pairs, outputs, hidden, seed)

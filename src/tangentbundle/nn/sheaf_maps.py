@@ -12,7 +12,14 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from ..arrays import finite, finite_where_seen, half_precision, is_seen, outside_autocast, positive_integer
+from ..arrays import (
+    finite,
+    finite_where_seen,
+    half_precision,
+    is_seen,
+    outside_autocast,
+    positive_integer,
+)
 from ..errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 from ..geometry.frames import local_pca
 from ..geometry.graph import graph_from_pairs
@@ -57,9 +64,13 @@ class Remembered:
 
     def __call__(self, first: Tensor, *others: Any) -> Any:
         if not isinstance(first, Tensor):
-            raise InvalidInputError(f"layers take torch tensors, such as edge_index (2, e), got {type(first)}.")
+            raise InvalidInputError(
+                f"layers take torch tensors, such as edge_index (2, e), got {type(first)}."
+            )
         tensors = [value for value in (first, *others) if isinstance(value, Tensor)]
-        if any(t.requires_grad or t.is_inference() for t in tensors):  # torch counts no changes of the latter
+        if any(
+            t.requires_grad or t.is_inference() for t in tensors
+        ):  # torch counts no changes of the latter
             return self.function(first, *others)
         key = [(id(t), t._version) if isinstance(t, Tensor) else t for t in others], first._version
         found = self.results.get(first)
@@ -70,7 +81,9 @@ class Remembered:
         return found[1]
 
 
-graph_of = Remembered(lambda edge_index, n: SheafGraph.from_edge_index(edge_index, n, edge_index.device))
+graph_of = Remembered(
+    lambda edge_index, n: SheafGraph.from_edge_index(edge_index, n, edge_index.device)
+)
 """The graph of ``edge_index`` (2, e) on n nodes."""
 
 
@@ -78,9 +91,13 @@ def checked_features(x: Tensor, weight: Tensor, features: int, name: str) -> Ten
     """Features ``(n, features)`` of nodes that fit the weights of a first layer; named errors otherwise."""
     require_full_precision(weight)
     if not isinstance(x, Tensor):
-        raise ShapeError(f"{name} takes a tensor x (n, {features}), features of nodes, got {type(x)} {np.shape(x)}.")
+        raise ShapeError(
+            f"{name} takes a tensor x (n, {features}), features of nodes, got {type(x)} {np.shape(x)}."
+        )
     if x.ndim != 2 or x.shape[1] != features:
-        raise ShapeError(f"{name} takes x (n, {features}), features of nodes, got {tuple(x.shape)}.")
+        raise ShapeError(
+            f"{name} takes x (n, {features}), features of nodes, got {tuple(x.shape)}."
+        )
     x = widened(x)
     if x.dtype != weight.dtype:
         raise DTypeError(f"{name} is {weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
@@ -109,9 +126,13 @@ class SheafBuilder(Configured):
     @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Sheaf:
         if not isinstance(x, Tensor) or x.ndim != 2:
-            raise ShapeError(f"features of nodes must be a tensor (n, features), got {type(x)} {np.shape(x)}.")
+            raise ShapeError(
+                f"features of nodes must be a tensor (n, features), got {type(x)} {np.shape(x)}."
+            )
         if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
-            raise ShapeError(f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}.")
+            raise ShapeError(
+                f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}."
+            )
         graph = graph_of(edge_index, len(x))
         maps = self.maps(x, graph.edges)
         if is_seen(maps) and not bool(torch.isfinite(maps).all()):
@@ -153,13 +174,18 @@ class SheafLearner(SheafBuilder):
     ) -> None:
         super().__init__()
         self.parametrization = part(parametrization, Cayley(), Parametrization, "Cayley()")
-        self.dim, self.features = positive_integer(dim, "dim"), positive_integer(features, "features")
+        self.dim, self.features = (
+            positive_integer(dim, "dim"),
+            positive_integer(features, "features"),
+        )
         self.hidden, source = positive_integer(hidden, "hidden"), generator(seed)
         self.orthogonal = isinstance(self.parametrization, Orthogonal)
         self.first = linear(features, 2 * hidden, source)  # A_1 and A_2
         self.last = linear(hidden, self.parametrization.count(dim), source)
         with torch.no_grad():
-            for parameter in self.last.parameters():  # training starts near the constant sheaf, the graph itself
+            for parameter in (
+                self.last.parameters()
+            ):  # training starts near the constant sheaf, the graph itself
                 parameter.mul_(START)
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
@@ -167,7 +193,9 @@ class SheafLearner(SheafBuilder):
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
         x = checked_features(x, self.first.weight, self.first.in_features, self.name)
-        own, other = self.first(x).index_select(0, edges.flatten()).view(-1, 2, 2, self.hidden).unbind(2)
+        own, other = (
+            self.first(x).index_select(0, edges.flatten()).view(-1, 2, 2, self.hidden).unbind(2)
+        )
         return self.parametrization(self.last(torch.tanh(own + other.flip(1))), self.dim)
 
 
@@ -202,7 +230,9 @@ class ConnectionSheaf(SheafBuilder):
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
         if self.dim > min(x.shape):
-            raise InvalidInputError(f"dim = {self.dim} needs as many nodes and features, got {tuple(x.shape)}.")
+            raise InvalidInputError(
+                f"dim = {self.dim} needs as many nodes and features, got {tuple(x.shape)}."
+            )
         return _transports(x, edges, self.dim)
 
 
@@ -210,7 +240,9 @@ class ConnectionSheaf(SheafBuilder):
 def _transports(x: Tensor, edges: Tensor, d: int) -> Tensor:
     """Orthogonal maps ``(m, d, d)`` from source to target."""
     pairs = edges.cpu().numpy()
-    source, target = _local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)[pairs].swapaxes(0, 1)
+    source, target = _local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)[
+        pairs
+    ].swapaxes(0, 1)
     return torch.from_numpy(closest_orthogonal(target.transpose(0, 2, 1) @ source)).to(x)
 
 
@@ -227,4 +259,6 @@ def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray
         local = local_pca(points, graph, reach, axes=d, center=False)
         axes[:, :, :d] = local.axes * np.sqrt(local.variances[:, None, :d])
     frames = np.linalg.svd(axes, full_matrices=False)[0][:, :, :d]
-    return frames * np.where(points[:, None] @ frames < 0, -1, 1)  # signs that no numbering of the nodes changes
+    return frames * np.where(
+        points[:, None] @ frames < 0, -1, 1
+    )  # signs that no numbering of the nodes changes

@@ -53,7 +53,9 @@ class SheafPowers(torch.nn.Module):
 class SheafBlock(torch.nn.Module):
     r"""What a layer adds to its input, :math:`\sigma(A X + S(X))` of the normalised one: A on nodes, S on the sheaf."""
 
-    def __init__(self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator) -> None:
+    def __init__(
+        self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator
+    ) -> None:
         super().__init__()
         self.norm, self.layer = torch.nn.LayerNorm(width), layer
         self.own = linear(width, width, source) if own else None
@@ -88,9 +90,15 @@ class SheafNetwork(Configured):
             raise InvalidInputError(f"dropout must lie in [0, 1), got {dropout}.")
         own = part(own, True, bool, "own=True")
         builder = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()")
-        self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
+        self.normalization = part(
+            normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()"
+        )
         self.dim, self.channels = builder.dim, positive_integer(channels, "channels")
-        self.dropout, source, width = torch.nn.Dropout(dropout), generator(seed), builder.dim * channels
+        self.dropout, source, width = (
+            torch.nn.Dropout(dropout),
+            generator(seed),
+            builder.dim * channels,
+        )
         self.encoder = linear(positive_integer(in_features, "in_features"), width, source)
         self.decoder = linear(width, positive_integer(out_features, "out_features"), source)
         self.builders, self.blocks = torch.nn.ModuleList(), torch.nn.ModuleList()
@@ -116,7 +124,9 @@ class SheafNetwork(Configured):
         for block in self.blocks:  # type: ignore[assignment]
             normal = block.norm(signal)
             if (builder := next(builders, None)) is not None:
-                operator = builder(x if builder.from_inputs else normal, *graph).laplacian(self.normalization)
+                operator = builder(x if builder.from_inputs else normal, *graph).laplacian(
+                    self.normalization
+                )
             signal = signal + block(normal, operator)
         return signal
 
@@ -193,7 +203,9 @@ class SheafTNN(SheafNetwork):
         if filters is None:
             return SheafPowers(self.channels, self.channels, order, source)
         own = with_parameters(filters, copy.deepcopy)
-        return BundleConv(self.channels, self.channels, filters=own, method=Chebyshev(), seed=source)
+        return BundleConv(
+            self.channels, self.channels, filters=own, method=Chebyshev(), seed=source
+        )
 
 
 connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(ScalarDegrees()))
@@ -217,7 +229,9 @@ class TangentConv(BundleConv):
     """
 
     @outside_graphs
-    def forward(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
         return super().forward(x, connection(edge_index, transport, edge_weight, len(x)))
@@ -247,14 +261,23 @@ class SheafConv(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        builder, source = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()"), generator(seed)
+        builder, source = (
+            part(builder, SheafLearner(), SheafBuilder, "SheafLearner()"),
+            generator(seed),
+        )
         for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
             if positive_integer(value, name) % builder.dim:
-                raise InvalidInputError(f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}.")
+                raise InvalidInputError(
+                    f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}."
+                )
         self.in_channels = int(in_channels)
-        self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
+        self.normalization = part(
+            normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()"
+        )
         self.builder = builder.sized(in_channels, source)
-        self.conv = SheafPowers(in_channels // builder.dim, out_channels // builder.dim, order, source)
+        self.conv = SheafPowers(
+            in_channels // builder.dim, out_channels // builder.dim, order, source
+        )
 
     @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:

@@ -78,7 +78,9 @@ class Averages(NamedTuple):
     fastest: float = 1.0
 
     @classmethod
-    def of(cls, graph: NeighborGraph, weights: Tensor, normalization: Normalization | None = None) -> Averages:
+    def of(
+        cls, graph: NeighborGraph, weights: Tensor, normalization: Normalization | None = None
+    ) -> Averages:
         r"""From weights ``(e,)`` of the edges.
 
         By default the sampling density is divided out, with degrees :math:`\deg_i = \sum_j w_{ij}` and the mass
@@ -95,7 +97,9 @@ class Averages(NamedTuple):
         return cls(edge_factors(graph, weights, degree, mass), mass, rate, float(rate.max()))
 
 
-def average_blocks(graph: NeighborGraph, connection: Connection, factors: Tensor) -> tuple[Tensor, Tensor]:
+def average_blocks(
+    graph: NeighborGraph, connection: Connection, factors: Tensor
+) -> tuple[Tensor, Tensor]:
     """Columns and values of P, the maps of a connection times ``factors`` (e,), as ``BlockMatrix`` stores them."""
     (maps, det), cols = connection.tensors, graph.tensors[1]
     factors = factors.to(maps.dtype)
@@ -117,7 +121,9 @@ def coordinate_moments(
     order = torch.arange(len(x), dtype=torch.int32, device=x.device)
     cloud = torch.zeros_like(graph.labels) if cloud is None else cloud
     means = sums_by(graph.labels, x, graph.num_components) / torch.bincount(graph.labels)[:, None]
-    x = pad(x - means[graph.labels], (0, -x.shape[1] % 4))[:, None, :]  # each component about its mean; fours are fast
+    x = pad(x - means[graph.labels], (0, -x.shape[1] % 4))[
+        :, None, :
+    ]  # each component about its mean; fours are fast
     share = averages.mass / sums_by(cloud, averages.mass, int(cloud.max()) + 1)[cloud]
     matrix = BlockMatrix(indptr, cols, averages.factors[:, None, None], order)
     return chebyshev_moments(matrix, share, x, terms, groups=cloud)

@@ -77,7 +77,9 @@ class LinearOperator(ABC):
         a relative 2^-11 or 2^-8. In float16 results above 65504 overflow.
         """
         half = half_precision(signal) if self.dtype == torch.float32 or self.any_precision else None
-        tensor, kind = float_tensor(signal if half is None else torch.as_tensor(signal).float(), name)
+        tensor, kind = float_tensor(
+            signal if half is None else torch.as_tensor(signal).float(), name
+        )
         if half is not None:
             kind = replace(kind, is_torch=isinstance(signal, torch.Tensor), dtype=half)
         self.require_fit(tensor, name)
@@ -87,7 +89,9 @@ class LinearOperator(ABC):
         """Refuse a tensor of another shape, dtype or device than the operator's."""
         n, d = self.num_points, self.dim
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
-            hint = " Add the channel axis: signal[..., None]." if tensor.shape[-2:] == (n, d) else ""
+            hint = (
+                " Add the channel axis: signal[..., None]." if tensor.shape[-2:] == (n, d) else ""
+            )
             raise ShapeError(
                 f"{name} must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}.{hint}"
             )
@@ -136,7 +140,11 @@ class LinearOperator(ABC):
     def __getstate__(self) -> dict:
         """Copies and pickles leave out what is computed on demand."""
         kind = type(self)
-        return {name: v for name, v in vars(self).items() if not isinstance(getattr(kind, name, None), cached_property)}
+        return {
+            name: v
+            for name, v in vars(self).items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
 
     @cached_property
     def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -156,7 +164,11 @@ class LinearOperator(ABC):
                 f"a full eigendecomposition of {rows} rows is too large (limit {MAX_DENSE_SIZE}). Use "
                 "spectrum(k), or method=Chebyshev() for filters."
             )
-        with threads_for(rows**2), torch.inference_mode(False), torch.no_grad():  # the cache must serve training, too
+        with (
+            threads_for(rows**2),
+            torch.inference_mode(False),
+            torch.no_grad(),
+        ):  # the cache must serve training, too
             root = self.mass.double().sqrt().repeat_interleave(self.dim)
             dense = -self.to_dense().double() * root[:, None] / root
             if float((dense - dense.T).abs().max()) > 1e-4 * float(dense.abs().max()):

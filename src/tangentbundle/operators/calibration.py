@@ -93,7 +93,9 @@ class SampleEnergy(Calibration):
     def factors(self, moments: np.ndarray, dim: int, scale: np.ndarray) -> np.ndarray:
         """Those of several clouds ``(b,)``, from moments ``(2 terms - 1, b)`` and scales of the kernel ``(b,)``."""
         lost = np.maximum(moments[0] - moments[1], np.finfo(float).tiny)
-        longest = np.minimum(WINDOW[1], np.sqrt(moments[0] / lost) / 2)  # between neighbourhoods and shape
+        longest = np.minimum(
+            WINDOW[1], np.sqrt(moments[0] / lost) / 2
+        )  # between neighbourhoods and shape
         factors, wide = np.ones(len(scale)), (moments[0] > moments[1]) & (longest > WINDOW[0])
         gain = 2.0 ** (dim / 2)  # fluctuations left at time t have as many modes as t^(-d/2)
         times = np.geomspace(WINDOW[0], longest[wide], 9)
@@ -102,7 +104,9 @@ class SampleEnergy(Calibration):
         slopes = np.abs(np.diff(limits, axis=0) / np.diff(np.log(times), axis=0))
         flattest = np.argmin(slopes, axis=0)[None]
         kappa = np.take_along_axis((limits[1:] + limits[:-1]) / 2, flattest, axis=0)[0]
-        steady = (kappa > 0) & (np.take_along_axis(slopes, flattest, axis=0)[0] < PLATEAU * np.abs(kappa - 1))
+        steady = (kappa > 0) & (
+            np.take_along_axis(slopes, flattest, axis=0)[0] < PLATEAU * np.abs(kappa - 1)
+        )
         factors[wide] = np.where(steady, kappa, 1.0)
         return factors
 
@@ -114,7 +118,9 @@ def smooth_energy(moments: np.ndarray, times: np.ndarray) -> np.ndarray:
     """
     m = len(moments)
     nodes = chebpts1(m)
-    weights = chebvander(nodes, m - 1) @ (np.where(np.arange(m) == 0, 1 / m, 2 / m)[:, None] * moments)
+    weights = chebvander(nodes, m - 1) @ (
+        np.where(np.arange(m) == 0, 1 / m, 2 / m)[:, None] * moments
+    )
     lam = Generator(1.0, order=3)(1.0 - nodes)[:, None, None]
     passed = np.square(np.square(1.0 - np.exp(-times * lam)))
     return np.einsum("mkb,mb->kb", lam * (1.0 - passed), weights)
@@ -128,5 +134,7 @@ def calibrated_scale(
         return eps, 1
     calibration = SampleEnergy() if calibrate is True else calibrate
     if not isinstance(calibration, Calibration):
-        raise InvalidInputError(f"calibrate must be False, or such as operators.SampleEnergy(), got {calibrate!r}.")
+        raise InvalidInputError(
+            f"calibrate must be False, or such as operators.SampleEnergy(), got {calibrate!r}."
+        )
     return constant * eps * calibration.factor(moments, dim, constant * eps), 2

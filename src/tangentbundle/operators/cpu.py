@@ -16,7 +16,9 @@ AHEAD = 20
 
 
 @numba.njit(cache=True, nogil=True)
-def fused_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
+def fused_rows(
+    start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma
+):  # pragma: no cover - compiled
     """Weights (e, 2) are w cos and w sin, with complemented columns for reflections; (e, d, d) are blocks."""
     channels = signals[0].shape[2]
     for r in range(start, stop):

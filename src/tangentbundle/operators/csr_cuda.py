@@ -29,10 +29,16 @@ def _rows_step(
     for k in range(tl.max(stop - start, 0)):
         edge = start + k
         live = edge < stop
-        signal = x + (tl.load(cols + edge, mask=live, other=0).to(tl.int64) * (DIM * C))[:, None] + lanes[None, :]
+        signal = (
+            x
+            + (tl.load(cols + edge, mask=live, other=0).to(tl.int64) * (DIM * C))[:, None]
+            + lanes[None, :]
+        )
         for q in tl.static_range(DIM):
             block = tl.load(values + (edge * DIM + part) * DIM + q, mask=live, other=0.0)
-            total += block[:, None] * tl.load(signal + q * C, mask=live[:, None] & inside, other=0.0)
+            total += block[:, None] * tl.load(
+                signal + q * C, mask=live[:, None] & inside, other=0.0
+            )
     own = tl.load(order + row, mask=real_row, other=0).to(tl.int64)
     where = ((own * DIM + part) * C)[:, None] + lanes[None, :]
     _finish(total, real_row[:, None] & inside, where, x, z, y, sources, source_coef, targets, target_coef,
@@ -59,12 +65,16 @@ def _rows_outer(
             keep = live[:, None] & (lanes < C)
             signals = ()  # type: tuple
             for q in tl.static_range(DIM):
-                signals += (tl.load(x + ((col * DIM + q) * C)[:, None] + lanes, mask=keep, other=0.0),)
+                signals += (
+                    tl.load(x + ((col * DIM + q) * C)[:, None] + lanes, mask=keep, other=0.0),
+                )
             for p in tl.static_range(DIM):
                 own = tl.load(y + ((row * DIM + p) * C)[:, None] + lanes, mask=keep, other=0.0)
                 for q in tl.static_range(DIM):
                     place = out + (edge * DIM + p) * DIM + q
-                    total = tl.load(place, mask=live, other=0.0) + alpha * tl.sum(own * signals[q], 1)
+                    total = tl.load(place, mask=live, other=0.0) + alpha * tl.sum(
+                        own * signals[q], 1
+                    )
                     tl.store(place, total, mask=live)
 
 

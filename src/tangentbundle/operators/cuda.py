@@ -37,7 +37,9 @@ def _finish(
         old = tl.load(z + where, mask=keep, other=0.0)
         result += (tl.cast(g_hi, real) + tl.cast(g_lo, real)) * old
     for k in tl.static_range(SOURCES):
-        result += tl.load(source_coef + k) * tl.load(sources + k * size + where, mask=keep, other=0.0)
+        result += tl.load(source_coef + k) * tl.load(
+            sources + k * size + where, mask=keep, other=0.0
+        )
     tl.store(y + where, result, mask=keep)
     for k in tl.static_range(TARGETS):
         place, factors = targets + k * size + where, target_coef + k * TERMS
@@ -199,7 +201,9 @@ def _block_step(
 
 
 @triton.jit
-def _copy_rows(source, target, order, n, width, SCATTER: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def _copy_rows(
+    source, target, order, n, width, SCATTER: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr
+):
     """Row ``order[r]`` to row r, or the other way, of the matrix of the second program number."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     other = tl.load(order + rows, mask=rows < n, other=0).to(tl.int64)
@@ -219,7 +223,9 @@ def copy_rows(x: torch.Tensor, order: torch.Tensor, scatter: bool) -> torch.Tens
     target, width = torch.empty_like(source), min(triton.next_power_of_2(d * c), 256)
     grid = triton.cdiv(n, 1024 // width), source.numel() // max(n * d * c, 1)
     with torch.cuda.device_of(x):
-        _copy_rows[grid](source, target, order, n, d * c, SCATTER=scatter, ROWS=1024 // width, WIDTH=width)
+        _copy_rows[grid](
+            source, target, order, n, d * c, SCATTER=scatter, ROWS=1024 // width, WIDTH=width
+        )
     return target
 
 
@@ -237,24 +243,36 @@ def step_arguments(matrix, x, z, out, scalars, sources, targets) -> tuple[list, 
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
         options[name] = 0 if extra is None else len(extra.coefficients)
     options |= {"C": x.shape[2], "LANES": min(triton.next_power_of_2(x.shape[2]), LANES)}
-    return arguments + [part for value in scalars for part in _split(value)] + [len(x), x.numel()], options
+    return arguments + [part for value in scalars for part in _split(value)] + [
+        len(x),
+        x.numel(),
+    ], options
 
 
 def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``SlicedMatrix``; nothing is waited for."""
     arguments, options = step_arguments(matrix, x, z, out, scalars, sources, targets)
-    options |= {"TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3, "PAIRS": PAIRS}
+    options |= {
+        "TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3,
+        "PAIRS": PAIRS,
+    }
     (dim, channels), lanes, slices = x.shape[1:], options["LANES"], len(matrix.indptr) - 1
     with torch.cuda.device_of(x):
         if matrix.values.ndim == 3:
             wide = max(x.numel(), matrix.values.numel()) >= 2**31
             parts, steps = min(triton.cdiv(channels, lanes), PARTS), min(32 // lanes, 4)
-            unroll = 2 if lanes > 8 and x.dtype == torch.float32 else 1  # more would need too many registers
+            unroll = (
+                2 if lanes > 8 and x.dtype == torch.float32 else 1
+            )  # more would need too many registers
             options |= {"WIDE": wide, "PARTS": parts, "STEPS": steps, "UNROLL": unroll}
-            _plane_step[slices, triton.cdiv(channels, lanes * parts)](*arguments, num_warps=1, **options)
+            _plane_step[slices, triton.cdiv(channels, lanes * parts)](
+                *arguments, num_warps=1, **options
+            )
         else:
             padded = triton.next_power_of_2(dim)
             tile = PAIRS * padded * lanes
             options |= {"DIM": dim, "PADDED": padded, "STEPS": max(1, min(4, 256 // tile))}
             warps = max(1, min(8, tile // 256))
-            _block_step[slices, triton.cdiv(channels, lanes)](*arguments, num_warps=warps, **options)
+            _block_step[slices, triton.cdiv(channels, lanes)](
+                *arguments, num_warps=warps, **options
+            )

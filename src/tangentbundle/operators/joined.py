@@ -28,7 +28,11 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     """
     if isinstance(operators, LinearOperator):
         raise InvalidInputError("join takes a list of operators, got a single one.")
-    parts = tuple(p for operator in operators for p in (operator.parts if isinstance(operator, Joined) else [operator]))
+    parts = tuple(
+        p
+        for operator in operators
+        for p in (operator.parts if isinstance(operator, Joined) else [operator])
+    )
     if not parts:
         raise InvalidInputError("join needs at least one operator, got an empty list.")
     first = parts[0]
@@ -39,11 +43,17 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
                 f"{type(part).__name__}."
             )
         if part.dim != first.dim:
-            raise ShapeError(f"joined bundles must have fibres of one dimension, got {first.dim} and {part.dim}.")
+            raise ShapeError(
+                f"joined bundles must have fibres of one dimension, got {first.dim} and {part.dim}."
+            )
         if part.dtype != first.dtype:
-            raise DTypeError(f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use .to().")
+            raise DTypeError(
+                f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use .to()."
+            )
         if part.device != first.device:
-            raise DeviceError(f"joined operators must share a device, got {first.device} and {part.device}: use .to().")
+            raise DeviceError(
+                f"joined operators must share a device, got {first.device} and {part.device}: use .to()."
+            )
     if isinstance(first, Identity):
         with torch.inference_mode(False):
             mass = torch.cat([part.mass for part in parts])
@@ -62,7 +72,9 @@ class Joined(LinearOperator):
             self.mass = torch.cat([p.mass for p in parts])
 
     def __repr__(self) -> str:
-        return f"Joined({len(self.parts)} bundles, {self.num_points} points in all, rank {self.dim})"
+        return (
+            f"Joined({len(self.parts)} bundles, {self.num_points} points in all, rank {self.dim})"
+        )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -82,7 +94,9 @@ class Joined(LinearOperator):
         frames = [p.frames for p in self.parts]
         dims = sorted({f.shape[1] for f in frames})
         if len(dims) > 1:
-            raise ShapeError(f"frames of bundles in spaces of different dimensions, {dims}, cannot be joined.")
+            raise ShapeError(
+                f"frames of bundles in spaces of different dimensions, {dims}, cannot be joined."
+            )
         with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
             return torch.cat(frames)
 
@@ -96,9 +110,13 @@ class Joined(LinearOperator):
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         self.require_fit(x)
-        return torch.cat([p.apply(piece) for p, piece in zip(self.parts, self.split(x), strict=True)], dim=-3)
+        return torch.cat(
+            [p.apply(piece) for p, piece in zip(self.parts, self.split(x), strict=True)], dim=-3
+        )
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Joined:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Joined:
         """The same operator on another device or in another precision."""
         return Joined(tuple(p.to(device, dtype) for p in self.parts))
 

@@ -95,7 +95,11 @@ class ConnectionLaplacian(LinearOperator):
         """P for signals along the curve, in the form the device's kernels take; that of values that learn is CSR."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
         with torch.inference_mode(False):  # the cache must serve training, too
-            return SlicedMatrix.from_csr(csr) if use_triton(self.device) and not self.requires_grad else csr
+            return (
+                SlicedMatrix.from_csr(csr)
+                if use_triton(self.device) and not self.requires_grad
+                else csr
+            )
 
     @property
     def curve(self) -> tuple[torch.Tensor, ...]:
@@ -151,7 +155,9 @@ class ConnectionLaplacian(LinearOperator):
             total = coefficient * change + self.average(total, -1.0, 1.0)
         return unfold(total, x.shape)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
         """The same operator on another device or in another precision."""
         if isinstance(device, torch.dtype):
             device, dtype = None, device
@@ -172,12 +178,19 @@ class ConnectionLaplacian(LinearOperator):
 
     def to_scipy(self) -> sparse.csr_array:
         r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order. Order 2 reaches neighbours of neighbours."""
-        matrix, order = BlockMatrix(self.indptr, self.cols, self.values, self.order), self.order.long()
+        matrix, order = (
+            BlockMatrix(self.indptr, self.cols, self.values, self.order),
+            self.order.long(),
+        )
         blocks = matrix.blocks().cpu().numpy()
         columns, indptr = order[matrix.columns()].cpu().numpy(), self.indptr.cpu().numpy()
         along = sparse.bsr_array((blocks, columns, indptr), shape=self.shape).tocsr()
-        places = (torch.argsort(order)[:, None] * self.dim + torch.arange(self.dim, device=self.device)).flatten()
-        change = sparse.csr_array(along[places.cpu().numpy()] - sparse.eye_array(self.shape[0], dtype=along.dtype))
+        places = (
+            torch.argsort(order)[:, None] * self.dim + torch.arange(self.dim, device=self.device)
+        ).flatten()
+        change = sparse.csr_array(
+            along[places.cpu().numpy()] - sparse.eye_array(self.shape[0], dtype=along.dtype)
+        )
         *lower, last = map(along.dtype.type, self.generator.coefficients)
         total = last * change
         for coefficient in reversed(lower):
@@ -218,7 +231,9 @@ class ConnectionLaplacian(LinearOperator):
                 with torch.inference_mode(False):  # the cache must serve training, too
                     values, fields = lowest_eigenpairs(self, k, tol=1e-9, seed=0)
                     if cached is not None:
-                        overlap = torch.einsum("n,ndi,ndj->ij", self.mass.double(), fields, cached.double())
+                        overlap = torch.einsum(
+                            "n,ndi,ndj->ij", self.mass.double(), fields, cached.double()
+                        )
                         rest = torch.linalg.qr(overlap, mode="complete")[0][:, cached.shape[-1] :]
                         turn = torch.linalg.eigh(rest.T @ (values[:, None] * rest))[1]
                         fields = torch.cat([cached.double(), fields @ (rest @ turn)], dim=-1)
@@ -244,11 +259,17 @@ class ConnectionLaplacian(LinearOperator):
         spectrum, kind = float_tensor(transform, "transform")
         if spectrum.ndim < 2 or not 1 <= spectrum.shape[-2] <= self.shape[0]:
             shape = tuple(spectrum.shape)
-            raise ShapeError(f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got {shape}.")
+            raise ShapeError(
+                f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got {shape}."
+            )
         if spectrum.dtype != self.dtype:
-            raise DTypeError(f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one.")
+            raise DTypeError(
+                f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one."
+            )
         finite_where_seen(spectrum, "transform")
-        return kind.wrap(torch.einsum("ndk,...kc->...ndc", self._fields(spectrum.shape[-2]), spectrum))
+        return kind.wrap(
+            torch.einsum("ndk,...kc->...ndc", self._fields(spectrum.shape[-2]), spectrum)
+        )
 
 
 def fold(x: torch.Tensor) -> torch.Tensor:

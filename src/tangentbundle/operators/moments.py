@@ -28,7 +28,14 @@ def recurrence(
     for m in terms:
         factor = (1.0 if m == 1 else 2.0) / radius
         out = buffers[m % 2]
-        step(matrix, current, previous, out, (factor, -factor * middle, 0.0 if m == 1 else -1.0), targets=targets(m))
+        step(
+            matrix,
+            current,
+            previous,
+            out,
+            (factor, -factor * middle, 0.0 if m == 1 else -1.0),
+            targets=targets(m),
+        )
         previous, current = current, out
         yield m, current
 
@@ -52,7 +59,9 @@ def chebyshev_moments(
     def product(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
         products = weights * a * b
         if groups is not None:
-            return sums_by(groups, products.sum(dim=(1, 2), dtype=torch.float64), count).cpu().numpy()
+            return (
+                sums_by(groups, products.sum(dim=(1, 2), dtype=torch.float64), count).cpu().numpy()
+            )
         return products.sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
 
     previous, squares, neighbors = x, [product(x, x)], []

@@ -45,7 +45,9 @@ def reference_step(matrix, x, z, out, scalars, sources=None, targets=None) -> No
         y += torch.einsum("k,kndc->ndc", sources.coefficients, sources.signals)
     if targets is not None:
         terms = torch.stack([y, x, z]) if targets.coefficients.ndim == 2 else y[None]
-        targets.signals.add_(torch.einsum("kt,tndc->kndc", targets.coefficients.reshape(-1, len(terms)), terms))
+        targets.signals.add_(
+            torch.einsum("kt,tndc->kndc", targets.coefficients.reshape(-1, len(terms)), terms)
+        )
     out.copy_(y)
 
 
@@ -54,7 +56,9 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
 
     real = x.numpy().dtype.type
     none = Extras(x.new_empty((0, 0, 0, 0)), x.new_empty(0))
-    extras = [t.numpy() for e in (sources or none, targets or none) for t in (e.signals, e.coefficients)]
+    extras = [
+        t.numpy() for e in (sources or none, targets or none) for t in (e.signals, e.coefficients)
+    ]
     run_ranges(
         fused_rows,
         len(matrix.order),
@@ -68,7 +72,9 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     )
 
 
-def reference_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
+def reference_outer(
+    matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor
+) -> None:
     """Add ``alpha y_i x_j^T``, summed over channels, for every block ij of the matrix."""
     out += alpha * (y[matrix.rows()] @ x[matrix.columns()].mT)
 
@@ -104,7 +110,9 @@ def step(
     kernel(matrix, x, z, out, scalars, sources, targets)
 
 
-def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
+def add_outer(
+    matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor
+) -> None:
     """The same by the kernel of the device, for matrices in CSR form and contiguous signals ``(n, d, c)``."""
     if use_triton(x.device):
         from .csr_cuda import csr_outer as kernel
@@ -119,7 +127,11 @@ def sort_rows(x: torch.Tensor, order: torch.Tensor, *, back: bool = False) -> to
         from .cuda import copy_rows
 
         return copy_rows(x, order, scatter=back)
-    return torch.empty_like(x).index_copy_(x.ndim - 3, order.long(), x) if back else x.index_select(-3, order)
+    return (
+        torch.empty_like(x).index_copy_(x.ndim - 3, order.long(), x)
+        if back
+        else x.index_select(-3, order)
+    )
 
 
 LIBRARY = torch.library.Library("tangentbundle", "DEF")
@@ -138,7 +150,13 @@ def torch_op(function: Callable[..., Any]) -> Any:
 
 
 def describe(
-    operator: Any, shape: Callable, keep: Callable, backward: Callable, forward: Callable, *, by_channel: bool
+    operator: Any,
+    shape: Callable,
+    keep: Callable,
+    backward: Callable,
+    forward: Callable,
+    *,
+    by_channel: bool,
 ) -> Callable:
     """Tell torch an operator's output shape (as a function on fake tensors), its derivatives, and how it is vectorised.
 
@@ -159,7 +177,12 @@ def describe(
             y = apply(*args[:signal], x.flatten(-2), *args[signal + 1 :])
             return y.unflatten(-1, x.shape[-2:]).movedim(-2, 0), 0
         parts = [
-            apply(*(a.select(dim, r) if dim is not None else a for a, dim in zip(args, in_dims, strict=True)))
+            apply(
+                *(
+                    a.select(dim, r) if dim is not None else a
+                    for a, dim in zip(args, in_dims, strict=True)
+                )
+            )
             for r in range(info.batch_size)
         ]
         return torch.stack(parts), 0
@@ -204,7 +227,9 @@ def describe(
     return apply
 
 
-def sum_of_tangents(function: Callable, inputs: Sequence, tangents: Sequence, linear: Sequence[int]) -> Tensor:
+def sum_of_tangents(
+    function: Callable, inputs: Sequence, tangents: Sequence, linear: Sequence[int]
+) -> Tensor:
     """The tangent of a function that is linear in each of some inputs, and has no forward derivative in the others."""
     terms = []
     for place, tangent in enumerate(tangents):
@@ -247,7 +272,9 @@ def _forward(inputs, tangents):
     if tangents[5] is not None:
         terms.append(block_product(indptr, cols, values, order, mass, tangents[5], alpha, beta))
     if tangents[2] is not None:
-        terms.append(block_product(indptr, cols, tangents[2].contiguous(), order, mass, x, alpha, 0.0))
+        terms.append(
+            block_product(indptr, cols, tangents[2].contiguous(), order, mass, x, alpha, 0.0)
+        )
     return sum(terms[1:], terms[0]) if terms else torch.zeros_like(x)
 
 
@@ -285,7 +312,9 @@ def _outer_backward(ctx, grad):
     """Blocks change with maps, and keep P self-adjoint: so is the matrix with the blocks ``grad``."""
     indptr, cols, _, order, mass, y, x = ctx.saved_tensors
     grad_y, grad_x = (
-        block_product(indptr, cols, grad.contiguous(), order, mass, signal, ctx.alpha, 0.0) if needed else None
+        block_product(indptr, cols, grad.contiguous(), order, mass, signal, ctx.alpha, 0.0)
+        if needed
+        else None
         for signal, needed in ((x, ctx.needs_input_grad[5]), (y, ctx.needs_input_grad[6]))
     )
     return (None,) * 5 + (grad_y, grad_x, None)

@@ -62,10 +62,14 @@ class Identity(Semigroup):
     def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         return x
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Identity:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Identity:
         """The same operator on another device or in another precision."""
         any_precision = self.any_precision and dtype is None
-        return replace(self, mass=self.mass.to(device=device, dtype=dtype), any_precision=any_precision)
+        return replace(
+            self, mass=self.mass.to(device=device, dtype=dtype), any_precision=any_precision
+        )
 
 
 @dataclass(eq=False)
@@ -88,10 +92,14 @@ class DirectedPath(Semigroup):
     dim: int = 1
 
     @classmethod
-    def of(cls, num_points: int, spacing: float = 1.0, dtype: torch.dtype = torch.float64) -> DirectedPath:
+    def of(
+        cls, num_points: int, spacing: float = 1.0, dtype: torch.dtype = torch.float64
+    ) -> DirectedPath:
         """A path of ``num_points`` points."""
         if num_points < 1 or not spacing > 0:
-            raise InvalidInputError(f"a path needs points and a positive spacing, got {num_points} and {spacing}.")
+            raise InvalidInputError(
+                f"a path needs points and a positive spacing, got {num_points} and {spacing}."
+            )
         return cls(torch.full((num_points,), 1.0 / num_points, dtype=dtype), spacing)
 
     @property
@@ -100,13 +108,17 @@ class DirectedPath(Semigroup):
 
     def _translate(self, steps: int, x: torch.Tensor) -> torch.Tensor:
         ahead = min(steps, self.num_points) * (1 if self.forward else -1)
-        return pad(x, (0, 0, 0, 0, ahead, -ahead))  # what is padded at one end is cut off at the other
+        return pad(
+            x, (0, 0, 0, 0, ahead, -ahead)
+        )  # what is padded at one end is cut off at the other
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return (self._translate(1, x) - x) / self.spacing
 
     def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        t = float(t.detach() if isinstance(t, torch.Tensor) else t)  # nothing is differentiable in it
+        t = float(
+            t.detach() if isinstance(t, torch.Tensor) else t
+        )  # nothing is differentiable in it
         steps = round(t / self.spacing)
         if steps < 0 or abs(steps * self.spacing - t) > 1e-9 * max(t, self.spacing):
             raise InvalidInputError(

@@ -37,12 +37,16 @@ class SheafGraph:
         return len(self.indptr) - 1
 
     @classmethod
-    def from_edge_index(cls, edge_index: Array, num_nodes: int | None, device: torch.device) -> SheafGraph:
+    def from_edge_index(
+        cls, edge_index: Array, num_nodes: int | None, device: torch.device
+    ) -> SheafGraph:
         """The graph of edges ``(2, e)``; see ``Sheaf.from_edges`` for what counts as an edge."""
         float_tensor(edge_index, "edge_index")  # refuses all that is no array of numbers
         index = host(edge_index)
         if index.ndim != 2 or len(index) != 2:
-            raise ShapeError(f"edge_index must have shape (2, e), source and target of each edge, got {index.shape}.")
+            raise ShapeError(
+                f"edge_index must have shape (2, e), source and target of each edge, got {index.shape}."
+            )
         if index.size and not (index.dtype.kind in "iu" and index.min() >= 0):
             raise InvalidInputError(
                 f"edge_index must hold integers of at least 0, got {index.dtype} from {index.min()}."
@@ -54,12 +58,16 @@ class SheafGraph:
         if largest >= n:
             raise InvalidInputError(f"edges must join vertices 0 to {n - 1}, got vertex {largest}.")
         if len(np.unique(index[0] * n + index[1])) < index.shape[1]:
-            raise InvalidInputError("edge_index lists an edge twice in one direction: add up duplicates first.")
+            raise InvalidInputError(
+                "edge_index lists an edge twice in one direction: add up duplicates first."
+            )
         low, high = np.sort(index, axis=0)
         listings = np.sort(np.unique(low * n + high, return_index=True)[1])
         listings = listings[low[listings] < high[listings]]
         source, target = index[:, listings]
-        rows, cols = (np.concatenate([np.arange(n), *ends]) for ends in ((target, source), (source, target)))
+        rows, cols = (
+            np.concatenate([np.arange(n), *ends]) for ends in ((target, source), (source, target))
+        )
         slots = np.lexsort((cols, rows))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
         cols, order = cols[slots].astype(np.int32), np.arange(n, dtype=np.int32)
@@ -133,8 +141,13 @@ def inverse_root(a: torch.Tensor) -> torch.Tensor:
     """
     with torch.no_grad():
         values, basis = torch.linalg.eigh(a)
-        roots = torch.where(values > values[..., -1:] * (len(basis[0]) * torch.finfo(a.dtype).eps), values, 0.0).sqrt()
-        x, unit = ((basis * f[..., None, :]) @ basis.mT for f in (torch.where(roots > 0, 1 / roots, 0.0), roots > 0))
+        roots = torch.where(
+            values > values[..., -1:] * (len(basis[0]) * torch.finfo(a.dtype).eps), values, 0.0
+        ).sqrt()
+        x, unit = (
+            (basis * f[..., None, :]) @ basis.mT
+            for f in (torch.where(roots > 0, 1 / roots, 0.0), roots > 0)
+        )
         sums = roots[..., :, None] + roots[..., None, :]
         weights = torch.where(sums > 0, 1 / sums, 0.0)
     for _ in range(2):

@@ -46,7 +46,9 @@ class _Emitter:
     def splat(self, scalar):
         empty = ir.Constant(ir.VectorType(scalar.type, self.width), ir.Undefined)
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), self.width), [0] * self.width)
-        return self.b.shuffle_vector(self.b.insert_element(empty, scalar, self.const(0)), empty, lanes)
+        return self.b.shuffle_vector(
+            self.b.insert_element(empty, scalar, self.const(0)), empty, lanes
+        )
 
     def fma(self, a, x, y):
         """a x + y, in one instruction where the machine has it."""
@@ -103,7 +105,9 @@ def _tile(width):
     """An intrinsic for one row and ``width`` channels; see ``cpu.py`` for the arguments."""
 
     @intrinsic
-    def tile(typingctx, matrix, signals, extras, row, later, start, stop, channel, alpha, beta, gamma):
+    def tile(
+        typingctx, matrix, signals, extras, row, later, start, stop, channel, alpha, beta, gamma
+    ):
         def codegen(context, builder, signature, args):
             kinds, values = [], []
             for kind, group in zip(signature.args[:3], args[:3], strict=True):
@@ -124,7 +128,17 @@ class _Row:
     """The arguments of one tile, unpacked."""
 
     def __init__(self, em, kinds, values, places, scalars):
-        names = ["cols", "weights", "x", "z", "y", "sources", "source_coef", "targets", "target_coef"]
+        names = [
+            "cols",
+            "weights",
+            "x",
+            "z",
+            "y",
+            "sources",
+            "source_coef",
+            "targets",
+            "target_coef",
+        ]
         for name, kind, value in zip(names, kinds, values, strict=True):
             setattr(self, name, em.data(kind, value))
         self.row, self.later, self.start, self.stop, self.channel = places
@@ -191,8 +205,18 @@ def _emit_plane(em, r):
     c = em.splat(b.load(b.gep(r.weights, [pair])))
     s = em.splat(b.load(b.gep(r.weights, [b.add(pair, em.const(1))])))
     x0, x1 = em.load(r.x, first), em.flip(em.load(r.x, b.add(first, r.channels)), code)
-    terms = [(c, x0), (s, x1), (s, x0), (c, x1)]  # four sums: one would have to wait for the other in two
-    em.close(index, sums, [em.fma(w, x, total) for (w, x), total in zip(terms, sums, strict=True)], blocks)
+    terms = [
+        (c, x0),
+        (s, x1),
+        (s, x0),
+        (c, x1),
+    ]  # four sums: one would have to wait for the other in two
+    em.close(
+        index,
+        sums,
+        [em.fma(w, x, total) for (w, x), total in zip(terms, sums, strict=True)],
+        blocks,
+    )
     sums = [b.fsub(sums[0], sums[1]), b.fadd(sums[2], sums[3])]
     for component in range(2):
         _finish(em, sums[component], em.const(component), r)

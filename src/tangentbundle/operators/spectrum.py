@@ -49,7 +49,10 @@ def lowest_eigenpairs(
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
         inverse = Inverse(laplacian)
         values, fields = _filtered_subspace(inverse, inverse.root, 0.0, laplacian.dim, k, tol, seed)
-        deficits, fields = (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device), fields.to(laplacian.device)
+        deficits, fields = (
+            (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device),
+            fields.to(laplacian.device),
+        )
     else:
         indptr, cols, values, order, mass = laplacian.curve
         matrix = along_curve(indptr, cols, values, order)
@@ -67,10 +70,14 @@ class Inverse:
         self.root = part.mass.sqrt()[:, None, None]
         weights = self.root.flatten().repeat_interleave(part.dim).numpy()
         deficit = (-part.scale * weights[:, None]) * part.to_scipy() / weights
-        self.shift = float(deficit.diagonal() @ weights**2) / part.shape[0]  # about one, in units of one over the area
+        self.shift = (
+            float(deficit.diagonal() @ weights**2) / part.shape[0]
+        )  # about one, in units of one over the area
         shifted = (deficit + self.shift * sparse.eye_array(part.shape[0])).tocsc()
         options = {"SymmetricMode": True}
-        self.factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+        self.factors = splu(
+            shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+        )
 
 
 @step.register

@@ -51,9 +51,13 @@ class BlockMatrix:
         return torch.where(self.cols < 0, ~self.cols, self.cols).long()
 
 
-def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor) -> BlockMatrix:
+def along_curve(
+    indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor
+) -> BlockMatrix:
     """The matrix for signals that are stored along the curve, too (``cols`` count along it): for recurrences."""
-    return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
+    return BlockMatrix(
+        indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device)
+    )
 
 
 def is_sliced(indptr: torch.Tensor, order: torch.Tensor) -> bool:
@@ -113,7 +117,10 @@ class SlicedMatrix(BlockMatrix):
         own = torch.repeat_interleave(count(len(lengths)) * (2 * PAIRS), lengths * PAIRS)
         cols = pad(own.int().clamp_max(n - 1), (0, BEYOND))
         cols[place] = rank[keys % n].int()
-        edge, flips = place[neighbor], torch.tensor([-(2**31), 2**30], dtype=torch.int32, device=device)
+        edge, flips = (
+            place[neighbor],
+            torch.tensor([-(2**31), 2**30], dtype=torch.int32, device=device),
+        )
         cols.index_add_(0, edge, flips[row % 2] * (matrix.cols < 0))
         values = matrix.values.new_zeros((len(cols), 2, *matrix.values.shape[1:]))
         values.flatten(0, 1).index_add_(0, 2 * edge + row % 2, matrix.values)

@@ -53,14 +53,33 @@ def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any 
         group = np.arange(start, start + size)
         color = LINES[(0, 4)[number % 2]]
         axes.vlines(group + 1, 0, values[group], color=color, lw=1.2, alpha=0.3)
-        axes.errorbar(group + 1, values[group], None if errors is None else errors[group], fmt="o", ms=4, color=color)
+        axes.errorbar(
+            group + 1,
+            values[group],
+            None if errors is None else errors[group],
+            fmt="o",
+            ms=4,
+            color=color,
+        )
         if size > 1:
             top = (values[group] + (0.0 if errors is None else errors[group])).max() + rise
             left, right = group[0] + 0.8, group[-1] + 1.2
-            axes.plot([left, left, right, right], [top, top + rise, top + rise, top], color=color, lw=1)
-            axes.annotate(f"{size}×", (group.mean() + 1, top + rise), (0, 2), textcoords="offset points", ha="center")
+            axes.plot(
+                [left, left, right, right], [top, top + rise, top + rise, top], color=color, lw=1
+            )
+            axes.annotate(
+                f"{size}×",
+                (group.mean() + 1, top + rise),
+                (0, 2),
+                textcoords="offset points",
+                ha="center",
+            )
         start += size
-    axes.set(xlabel="number", ylabel="eigenvalue of $-\\Delta$", ylim=(0, 1.22 * values.max(initial=1e-9)))
+    axes.set(
+        xlabel="number",
+        ylabel="eigenvalue of $-\\Delta$",
+        ylim=(0, 1.22 * values.max(initial=1e-9)),
+    )
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", alpha=0.25)
     return axes

@@ -95,12 +95,16 @@ class View:
 
     def __post_init__(self) -> None:
         if self.up not in ("x", "y", "z"):
-            raise InvalidInputError(f"expected x, y or z as the axis that points up, got up={self.up!r}.")
+            raise InvalidInputError(
+                f"expected x, y or z as the axis that points up, got up={self.up!r}."
+            )
 
     @property
     def axes(self) -> np.ndarray:
         """Unit vectors to the right, up, and toward the viewer, ``(3, 3)``."""
-        return np.roll(EqualAreaMap(self.elevation, self.azimuth).axes, "zxy".index(self.up), axis=1)
+        return np.roll(
+            EqualAreaMap(self.elevation, self.azimuth).axes, "zxy".index(self.up), axis=1
+        )
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Right, up, and toward the viewer, ``(n, 3)``; points of the plane as they are."""

@@ -30,8 +30,15 @@ class Checkpoint:
         moments = training.optimizer.state_dict()["state"].items()
         state = {
             **training.state_dict(),
-            **{f"moments.{i}.{key}": torch.as_tensor(v) for i, entry in moments for key, v in entry.items()},
-            **{f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in training.history.items()},
+            **{
+                f"moments.{i}.{key}": torch.as_tensor(v)
+                for i, entry in moments
+                for key, v in entry.items()
+            },
+            **{
+                f"history.{name}": torch.tensor(v, dtype=torch.float64)
+                for name, v in training.history.items()
+            },
             "random": torch.get_rng_state(),
         }
         write_tensors(self.path, KIND, state, training.identity)
@@ -53,6 +60,10 @@ class Checkpoint:
                 training.history[name.removeprefix("history.")] = state.pop(name).tolist()
             torch.set_rng_state(state.pop("random"))
             training.load_state_dict(state)
-            training.optimizer.load_state_dict({**training.optimizer.state_dict(), "state": moments})
+            training.optimizer.load_state_dict(
+                {**training.optimizer.state_dict(), "state": moments}
+            )
         except Exception as error:  # anything can be raised by a forged file
-            raise DamagedFileError(f"{self.path} is not a complete checkpoint ({error!r:.300}). Delete it.") from error
+            raise DamagedFileError(
+                f"{self.path} is not a complete checkpoint ({error!r:.300}). Delete it."
+            ) from error

@@ -15,7 +15,14 @@ import torch
 from ..arrays import nonnegative, positive, positive_integer
 from ..console import deferred_interrupt
 from ..console import progress as progress_bar
-from ..errors import ConvergenceError, DivergedWarning, InvalidInputError, ShapeError, TangentBundleError, outside
+from ..errors import (
+    ConvergenceError,
+    DivergedWarning,
+    InvalidInputError,
+    ShapeError,
+    TangentBundleError,
+    outside,
+)
 from ..files import only_writer
 from ..nn import Configured
 from ..parallel import threads_for
@@ -28,7 +35,11 @@ Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
 
 def predict_batch(net: torch.nn.Module, batch: Any) -> tuple[Any, torch.Tensor]:
     """The prediction ``net(*inputs)`` and the target of a batch ``(*inputs, target)``."""
-    if not isinstance(batch, (tuple, list)) or len(batch) < 2 or not isinstance(batch[-1], torch.Tensor):
+    if (
+        not isinstance(batch, (tuple, list))
+        or len(batch) < 2
+        or not isinstance(batch[-1], torch.Tensor)
+    ):
         raise InvalidInputError(
             "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), ...]. Use loss= for "
             "others."
@@ -62,7 +73,9 @@ class Criterion:
 
     def __init__(self, function: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
         if not callable(function):
-            raise InvalidInputError(f"Criterion takes a function of prediction and target, got {function!r}.")
+            raise InvalidInputError(
+                f"Criterion takes a function of prediction and target, got {function!r}."
+            )
         self.function = function
 
     def __call__(self, net: torch.nn.Module, batch: Any) -> torch.Tensor:
@@ -138,7 +151,9 @@ def fit(
     (50, 'epochs', True)
     """
     if not len(data) or (validation is not None and not len(validation)):
-        raise InvalidInputError("data and validation must not be empty. Leave validation out if there is none.")
+        raise InvalidInputError(
+            "data and validation must not be empty. Leave validation out if there is none."
+        )
     for name, function in (("loss", loss), ("optimizer", optimizer), ("schedule", schedule)):
         if not (function is None or callable(function)):
             raise InvalidInputError(f"{name} must be a function, got {function!r}.")
@@ -147,7 +162,9 @@ def fit(
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
     rate = positive(lr, "lr")
     if rate > 1e6:  # torch's optimisers overflow
-        raise InvalidInputError(f"lr must be at most 1e6, got {rate:g}. Useful rates lie far below 1.")
+        raise InvalidInputError(
+            f"lr must be at most 1e6, got {rate:g}. Useful rates lie far below 1."
+        )
     if optimizer is None:
         steps: torch.optim.Optimizer = torch.optim.Adam(parameters, lr=rate, foreach=True)
     else:
@@ -161,8 +178,16 @@ def fit(
     threads = threads_for(_hidden_numbers(data[0], parameters))
     with threads, progress_bar(epochs, "epoch", progress and training.rank == 0) as show:
         training.run(data, validation, seed, epochs, schedule, place, show)
-    stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
-    return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
+    stopped = (
+        "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
+    )
+    return Fit(
+        training.monitor,
+        training.best.tolist(),
+        training.best_epoch.tolist(),
+        stopped,
+        training.history,
+    )
 
 
 def _hidden_numbers(batch: Any, parameters: Sequence[torch.Tensor]) -> float:
@@ -185,9 +210,17 @@ class Training(torch.nn.Module):
     waited: torch.Tensor
     diverged: torch.Tensor
 
-    def __init__(self, net, parameters, optimizer, loss, fabric, patience, min_delta, clip, accumulate) -> None:
+    def __init__(
+        self, net, parameters, optimizer, loss, fabric, patience, min_delta, clip, accumulate
+    ) -> None:
         super().__init__()
-        self.net, self.trained, self.optimizer, self.loss, self.fabric = net, parameters, optimizer, loss, fabric
+        self.net, self.trained, self.optimizer, self.loss, self.fabric = (
+            net,
+            parameters,
+            optimizer,
+            loss,
+            fabric,
+        )
         self.processes: int = 1 if fabric is None else fabric.world_size
         self.rank: int = 0 if fabric is None else fabric.global_rank
         self.patience = None if patience is None else positive_integer(patience, "patience")
@@ -216,12 +249,20 @@ class Training(torch.nn.Module):
     @property
     def active(self) -> torch.Tensor:
         """Which replicas are still in training."""
-        return ~self.diverged if self.patience is None else ~self.diverged & (self.waited < self.patience)
+        return (
+            ~self.diverged
+            if self.patience is None
+            else ~self.diverged & (self.waited < self.patience)
+        )
 
     def _sum(self, value: torch.Tensor) -> torch.Tensor:
         """The sum over all processes."""
         one = self.processes == 1
-        return value if one else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
+        return (
+            value
+            if one
+            else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
+        )
 
     def run(self, data, validation, seed, epochs, schedule, place, show) -> None:
         """Epochs until all replicas have stopped; then the best weights. The first process writes checkpoints."""
@@ -233,7 +274,11 @@ class Training(torch.nn.Module):
             with deferred_interrupt() as interrupted:
                 stop = False
                 while self.epochs < epochs and self.active.any() and not stop:
-                    factor = 1.0 if schedule is None else nonnegative(schedule(self.epochs), "schedule(epoch)")
+                    factor = (
+                        1.0
+                        if schedule is None
+                        else nonnegative(schedule(self.epochs), "schedule(epoch)")
+                    )
                     for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                         group["lr"] = rate * factor
                     self.epoch(data, validation, seed)
@@ -246,7 +291,9 @@ class Training(torch.nn.Module):
                     writer.save(self)
                 self.adopt_best()
         if stop or interrupted():
-            raise KeyboardInterrupt("training was interrupted; the best weights so far are in the network")
+            raise KeyboardInterrupt(
+                "training was interrupted; the best weights so far are in the network"
+            )
 
     def epoch(self, data: Sequence[Any], validation: Sequence[Any] | None, seed: int) -> None:
         """One pass through the data in random order, and the choice of the best weights."""
@@ -255,7 +302,9 @@ class Training(torch.nn.Module):
         size = self.accumulate * self.processes
         total = torch.zeros_like(self.best)
         # the losses of a single step belong to the weights before it, which are judged before they change
-        judges_step = validation is None and size >= len(order) and not acts_differently_in_training(self.net)
+        judges_step = (
+            validation is None and size >= len(order) and not acts_differently_in_training(self.net)
+        )
         self.net.train()
         for start in range(0, len(order), size):
             total += self._gradients(data, order[start : start + size])
@@ -296,7 +345,9 @@ class Training(torch.nn.Module):
             ) from error
         if not isinstance(losses, torch.Tensor) or losses.shape != shape:
             got = losses.shape if isinstance(losses, torch.Tensor) else repr(losses)
-            raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {got}.")
+            raise InvalidInputError(
+                f"expected a loss of shape {shape}, one for each replica, got {got}."
+            )
         return losses
 
     def _gradients(self, data: Sequence[Any], step: Sequence[int]) -> torch.Tensor:
@@ -307,7 +358,9 @@ class Training(torch.nn.Module):
             losses = self._loss(data[index])
             (losses.sum() / len(step)).backward()
             total += losses.detach().to("cpu", torch.float64)
-        for p in self.trained if self.processes > 1 else []:  # a process without batches in this step has no gradients
+        for p in (
+            self.trained if self.processes > 1 else []
+        ):  # a process without batches in this step has no gradients
             p.grad = self._sum(torch.zeros_like(p) if p.grad is None else p.grad)
         if self.clip is not None:
             gradients = [p.grad for p in self.trained if p.grad is not None]
@@ -319,7 +372,10 @@ class Training(torch.nn.Module):
     def _judge(self, losses: torch.Tensor) -> None:
         """Keep the weights of those that improved, and stop those that diverged."""
         active = self.active
-        better, lost = active & (losses < self.best - self.min_delta), active & ~torch.isfinite(losses)
+        better, lost = (
+            active & (losses < self.best - self.min_delta),
+            active & ~torch.isfinite(losses),
+        )
         self.best = torch.where(better, losses, self.best)
         self.best_epoch = torch.where(better, self.epochs, self.best_epoch)
         self.waited = torch.where(better, 0, self.waited + 1)
@@ -341,7 +397,9 @@ class Training(torch.nn.Module):
                 p.copy_(best)
         self.net.eval()
         if not torch.isfinite(self.best).all():
-            raise ConvergenceError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
+            raise ConvergenceError(
+                "training never had a finite loss. Check the data's scale, and try a smaller lr."
+            )
 
 
 def acts_differently_in_training(net: torch.nn.Module) -> bool:
@@ -351,7 +409,10 @@ def acts_differently_in_training(net: torch.nn.Module) -> bool:
             return True
         if isinstance(module, torch.nn.modules.batchnorm._NormBase) and module.track_running_stats:
             return True
-        if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)) and module.dropout > 0:
+        if (
+            isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention))
+            and module.dropout > 0
+        ):
             return True
     return False
 

@@ -33,16 +33,25 @@ class Replicas(torch.nn.Module):
         nets = [make(seed + r) for r in range(positive_integer(count, "count"))]
         parameters, buffers = stack_module_state(nets)
         if buffers:
-            raise InvalidInputError(f"replicas of {type(nets[0]).__name__} would share its buffers {list(buffers)}.")
-        object.__setattr__(self, "_skeleton", nets[0].to("meta"))  # its weights are never used, nor found by torch
+            raise InvalidInputError(
+                f"replicas of {type(nets[0]).__name__} would share its buffers {list(buffers)}."
+            )
+        object.__setattr__(
+            self, "_skeleton", nets[0].to("meta")
+        )  # its weights are never used, nor found by torch
         self.names = list(parameters)
         self.stacked = torch.nn.ParameterList(
-            [torch.nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in parameters.values()]
+            [
+                torch.nn.Parameter(p.detach(), requires_grad=p.requires_grad)
+                for p in parameters.values()
+            ]
         )
 
     def forward(self, x: torch.Tensor, *shared: Any) -> Any:
         if len(x) != len(self):
-            raise InvalidInputError(f"{len(self)} replicas need inputs ({len(self)}, ...), got {tuple(x.shape)}.")
+            raise InvalidInputError(
+                f"{len(self)} replicas need inputs ({len(self)}, ...), got {tuple(x.shape)}."
+            )
 
         def one(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> Any:
             return functional_call(self._skeleton, parameters, (x, *shared))
@@ -62,7 +71,10 @@ class Replicas(torch.nn.Module):
         if not -len(self) <= replica < len(self):
             raise IndexError(f"replica {replica} of {len(self)}")
         net = copy.deepcopy(self._skeleton)
-        own = {name: p[replica].detach().clone() for name, p in zip(self.names, self.stacked, strict=True)}
+        own = {
+            name: p[replica].detach().clone()
+            for name, p in zip(self.names, self.stacked, strict=True)
+        }
         net.load_state_dict(own, assign=True)
         return net
 
