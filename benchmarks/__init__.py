@@ -1,8 +1,10 @@
-"""Speed and accuracy, measured: ``python -m benchmarks [name ...]``; figures: ``python -m benchmarks.figures``.
+"""Speed and accuracy, measured: ``python -m benchmarks [name ...]``; figures:
+``python -m benchmarks.figures``.
 
-A benchmark is a module with ``run() -> list[dict]``, one row a measurement. Times are the best of several
-repeats, and things that are compared take turns in one process. Libraries to compare with come
-with ``pip install -e '.[bench]'``; a benchmark whose library is missing is skipped, and says so.
+A benchmark is a module with ``run() -> list[dict]``, one row a measurement. Times are the best of
+several repeats, and things that are compared take turns in one process. Libraries to compare with
+come with ``pip install -e '.[bench]'``; a benchmark whose library is missing is skipped, and says
+so.
 """
 
 NAMES = (

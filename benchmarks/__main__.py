@@ -1,4 +1,5 @@
-"""Run benchmarks by name (all of them without one); print tables and write ``benchmarks/results/<name>.json``."""
+"""Run benchmarks by name (all of them without one); print tables and write
+``benchmarks/results/<name>.json``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Eigenvalues against exact ones: orders 1, 2, 3 of the Laplacian, with the kernel's and the sample's constant.
+"""Eigenvalues against exact ones: orders 1, 2, 3 of the Laplacian, with the kernel's and the
+sample's constant.
 
-``ACCURACY_SIZES`` (1000,5000,20000,80000), ``ACCURACY_SEEDS`` (5) and ``ACCURACY_JOBS`` (1, processes) change the run.
+``ACCURACY_SIZES`` (1000,5000,20000,80000), ``ACCURACY_SEEDS`` (5) and ``ACCURACY_JOBS`` (1,
+processes) change the run.
 """
 
 from __future__ import annotations
@@ -115,7 +117,8 @@ def measure(name: str, n: int, neighbors: int | None, seed: int) -> list[Row]:
 
 
 def run() -> list[Row]:
-    """Mean over seeds of the error of group means, of the signed error and of that of each eigenvalue, in percent."""
+    """Mean over seeds of the error of group means, of the signed error and of that of each
+    eigenvalue, in percent."""
     sizes = [int(n) for n in os.environ.get("ACCURACY_SIZES", "1000,5000,20000,80000").split(",")]
     seeds, jobs = (
         int(os.environ.get(f"ACCURACY_{key}", default))

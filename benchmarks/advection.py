@@ -1,8 +1,9 @@
 """A nonlinear map learned on few points: the covariant derivative of a field along itself.
 
-Trained on samples of 500 points of spheres, ellipsoids and tori; tested on more points, on rotated samples, and on
-surfaces that are not in the training set. Points and vectors are given, tangent planes are estimated. Errors are
-relative to the size of the answer, so that predicting zero has 1. ``python -m benchmarks advection``.
+Trained on samples of 500 points of spheres, ellipsoids and tori; tested on more points, on rotated
+samples, and on surfaces that are not in the training set. Points and vectors are given, tangent
+planes are estimated. Errors are relative to the size of the answer, so that predicting zero has 1.
+``python -m benchmarks advection``.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Sample:
 
 
 def draw(surface: Surface, n: int, seed: int) -> Sample:
-    """A random smooth tangent field: waves of R^3, projected; the derivative is exact, by forward differentiation."""
+    """A random smooth tangent field: waves of R^3, projected; the derivative is exact, by forward
+    differentiation."""
     rng = np.random.default_rng(seed)
     points = torch.from_numpy(surface.sample(n, rng))
     directions, phases = (
@@ -151,7 +153,8 @@ class Tangent(torch.nn.Module):
 
 
 class Ambient(torch.nn.Module):
-    """Components of points and vectors as functions: an MNN on the scalar bundle, or on the identity an MLP."""
+    """Components of points and vectors as functions: an MNN on the scalar bundle, or on the
+    identity an MLP."""
 
     def __init__(self, seed: int, diffuse: bool) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""Points to connection Laplacian, against setting up potpourri3d's point-cloud heat solver and one transport."""
+"""Points to connection Laplacian, against setting up potpourri3d's point-cloud heat solver and one
+transport."""
 
 from __future__ import annotations
 

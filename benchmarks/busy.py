@@ -1,10 +1,12 @@
-"""Processor time of ten typical jobs beside two busy processes, with one thread and with the default threads.
+"""Processor time of ten typical jobs beside two busy processes, with one thread and with the
+default threads.
 
-``one thread`` sets the usual environment variables to one, ``default`` sets nothing, and ``torch first`` imports torch
-before the library, when OpenMP has read its settings already. Ratios are processor seconds over those of one thread;
-each is the least of several processes of all jobs, which take turns, and of these the median of several calls.
-``python -m benchmarks.busy --before FOLDER`` compares wall times and processor times without busy processes, with the
-library in another folder, such as ``src`` of an older commit.
+``one thread`` sets the usual environment variables to one, ``default`` sets nothing, and
+``torch first`` imports torch before the library, when OpenMP has read its settings already. Ratios
+are processor seconds over those of one thread; each is the least of several processes of all jobs,
+which take turns, and of these the median of several calls.
+``python -m benchmarks.busy --before FOLDER`` compares wall times and processor times without busy
+processes, with the library in another folder, such as ``src`` of an older commit.
 """
 
 from __future__ import annotations
@@ -132,7 +134,8 @@ def measure(repeats: int) -> Row:
 def in_turns(
     settings: dict[str, dict[str, str]], processes: int, repeats: int
 ) -> dict[str, dict[str, Row]]:
-    """For each setting, a set of environment variables, the least seconds of each job over several processes."""
+    """For each setting, a set of environment variables, the least seconds of each job over several
+    processes."""
     least: dict[str, dict[str, Row]] = {name: {} for name in settings}
     for turn in range(processes):
         for name, environment in settings.items():
@@ -164,7 +167,8 @@ def run(processes: int = PROCESSES, repeats: int = REPEATS) -> list[Row]:
 
 
 def compare(before: Path, processes: int = PROCESSES, repeats: int = REPEATS) -> list[Row]:
-    """Wall and processor seconds of the library in another folder and of this one, without busy processes."""
+    """Wall and processor seconds of the library in another folder and of this one, without busy
+    processes."""
     least = in_turns({"before": {"PYTHONPATH": str(before)}, "now": {}}, processes, repeats)
     rows = []
     for job, old in least["before"].items():

@@ -1,7 +1,8 @@
-"""Calculus on point clouds against exact answers and pcdiff: derivatives, curvature, harmonic fields, decomposition.
+"""Calculus on point clouds against exact answers and pcdiff: derivatives, curvature, harmonic
+fields, decomposition.
 
-``python -m benchmarks.calculus large 1000000`` decomposes a field on a million points (with ``cuda``: on a GPU).
-Any other part can be named, too.
+``python -m benchmarks.calculus large 1000000`` decomposes a field on a million points (with
+``cuda``: on a GPU). Any other part can be named, too.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def derivatives(sizes: tuple[int, ...] = (2000, 20_000)) -> list[Row]:
 
 
 def build(n: int = 40_000) -> list[Row]:
-    """Seconds from points with a bundle to gradient and divergence; pcdiff from its frames, and from the points."""
+    """Seconds from points with a bundle to gradient and divergence; pcdiff from its frames, and
+    from the points."""
     points = SPHERE.sample(n, seed=1)
     pcdiff = baseline("pcdiff")
     edges = pcdiff.knn_graph(points, 20)
@@ -128,7 +130,8 @@ def build(n: int = 40_000) -> list[Row]:
 
 
 def curl_of_gradients(sizes: tuple[int, ...] = (1000, 4000, 16_000)) -> list[Row]:
-    """|curl grad f| times the distance of neighbours over |grad f|, and its slope over that distance."""
+    """|curl grad f| times the distance of neighbours over |grad f|, and its slope over that
+    distance."""
     rows = []
     angle = np.linspace(0, 2 * np.pi, 64, endpoint=False)
     u, v = (a.ravel() for a in np.meshgrid(angle, angle))
@@ -173,7 +176,8 @@ def spectra(n: int = 20_000) -> list[Row]:
 
 
 def genus_two(n: int, seed: int) -> np.ndarray:
-    """Points, uniform by area, on a double torus: the level 0.3 of the product of two tori's functions."""
+    """Points, uniform by area, on a double torus: the level 0.3 of the product of two tori's
+    functions."""
     rng, shift, tube, found, width = np.random.default_rng(seed), 1.25, 0.5, [], 0.03
     box = np.array([shift + 1.8, 1.8, 0.9])
 
@@ -327,7 +331,8 @@ def large(n: int = 1_000_000, device: str = "cpu") -> list[Row]:
 def harmonic_wind(
     lat: np.ndarray, lon: np.ndarray, degree: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Wind (n, 2, 1) of two random spherical harmonics of a degree, its divergence and its vorticity."""
+    """Wind (n, 2, 1) of two random spherical harmonics of a degree, its divergence and its
+    vorticity."""
     rng, phi = np.random.default_rng(degree), np.radians(lon)
     theta = np.clip(np.radians(90 - lat), 1e-7, np.pi - 1e-7)
     slopes = []
@@ -344,7 +349,8 @@ def harmonic_wind(
 
 
 def harmonics(degrees: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15)) -> list[Row]:
-    """Divergence and vorticity of harmonic winds, on a grid and on scattered points, by quadratic and default fits."""
+    """Divergence and vorticity of harmonic winds, on a grid and on scattered points, by quadratic
+    and default fits."""
     lat, lon = np.meshgrid(np.linspace(-90, 90, 73), np.arange(0, 360, 2.5), indexing="ij")
     rng = np.random.default_rng(0)
     scattered = np.degrees(np.arcsin(rng.uniform(-1, 1, 10_000))), rng.uniform(0, 360, 10_000)

@@ -1,4 +1,5 @@
-"""Theorem 1 in numbers: filters of sampled eigenfields on S^2 against the exact continuous answer, as n grows."""
+"""Theorem 1 in numbers: filters of sampled eigenfields on S^2 against the exact continuous answer,
+as n grows."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ FILTERS = {"Heat(0.2)": tb.Heat(0.2), "FIR([0, .6, .4], .1)": tb.FIR([0.0, 0.6, 
 
 
 def run() -> list[Row]:
-    """Mean and standard deviation over seeds of the relative error, and the slope of its logarithm against log n."""
+    """Mean and standard deviation over seeds of the relative error, and the slope of its logarithm
+    against log n."""
     sphere, rows = tb.manifolds.Sphere(2), []
     for name, filter in FILTERS.items():
         for degree in (1, 2):
@@ -40,7 +42,8 @@ def run() -> list[Row]:
 def error(
     sphere: tb.manifolds.Sphere, filter: tb.filters.Filter, degree: int, n: int, seed: int
 ) -> float:
-    """Relative difference between the filtered sampled field and the sampled exact answer, in coordinates."""
+    """Relative difference between the filtered sampled field and the sampled exact answer, in
+    coordinates."""
     points = sphere.sample(n, seed=seed)
     bundle = tb.TangentBundle.from_points(points, dim=2)
     x = bundle.to_coordinates(sphere.gradient_field(points, degree))

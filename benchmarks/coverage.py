@@ -1,9 +1,9 @@
 """What intervals of 50 and 90 % hold, of all components of fields and measurements.
 
-Random smooth fields on spheres and tori, and the denoising fields of the torus, at several sizes and noises; tangent
-spaces estimated or known. ``FieldDenoiser``: the field at the noisy points; ``FieldInterpolator``: the field, and
-measurements by ``predict_interval``, at 300 other points. Components that are normal to a known manifold are zero and
-not counted.
+Random smooth fields on spheres and tori, and the denoising fields of the torus, at several sizes
+and noises; tangent spaces estimated or known. ``FieldDenoiser``: the field at the noisy points;
+``FieldInterpolator``: the field, and measurements by ``predict_interval``, at 300 other points.
+Components that are normal to a known manifold are zero and not counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ OTHERS, DRAWS = 300, 8
 
 
 def waves(space: Manifold, rng: np.random.Generator) -> Field:
-    """A random smooth tangent field: the tangent part of a sum of ambient waves of about a third of the radius."""
+    """A random smooth tangent field: the tangent part of a sum of ambient waves of about a third of
+    the radius."""
     length = 0.35 * float(np.sqrt(space.sample(2000, seed=0).var(axis=0).sum()))
     directions, phases = rng.standard_normal((200, 3)) / length, rng.uniform(0, 2 * np.pi, 200)
     weights = rng.standard_normal((200, 3)) * np.sqrt(2 / 200)

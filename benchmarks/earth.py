@@ -1,8 +1,10 @@
-"""Smoothing of gridded winds: gain of spherical harmonics, rotations at the poles, land, and speed with gcm-filters.
+"""Smoothing of gridded winds: gain of spherical harmonics, rotations at the poles, land, and speed
+with gcm-filters.
 
-Gains and errors are those of ``earth.smooth``. For the speed, 100 global fields of 1 degree (181 x 360 cells, float32)
-are smoothed lazily in chunks of 20, by ``earth.smooth`` and by gcm-filters (each component as a scalar, on its grid for
-irregular cells with land, its Gaussian of the same gain), each in a process of its own.
+Gains and errors are those of ``earth.smooth``. For the speed, 100 global fields of 1 degree (181 x
+360 cells, float32) are smoothed lazily in chunks of 20, by ``earth.smooth`` and by gcm-filters
+(each component as a scalar, on its grid for irregular cells with land, its Gaussian of the same
+gain), each in a process of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def globe(step: float) -> xr.Dataset:
 
 
 def harmonic_wind(grid: earth.Grid, degree: int, order: int, h: float = 1e-5) -> np.ndarray:
-    """The gradient of a spherical harmonic in east and north, ``(n, 2)``, by central differences."""
+    """The gradient of a spherical harmonic in east and north, ``(n, 2)``, by central
+    differences."""
 
     def values(x: np.ndarray) -> np.ndarray:
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -56,7 +59,8 @@ def smoothed(ds: xr.Dataset, coordinates: np.ndarray, scale: float) -> np.ndarra
 
 
 def gains(step: float, degrees: tuple[int, ...], half: int) -> list[Row]:
-    """The gain of each degree, order 1 (through the poles), for a scale that damps the degree ``half`` by half."""
+    """The gain of each degree, order 1 (through the poles), for a scale that damps the degree
+    ``half`` by half."""
     ds = globe(step)
     grid, cut = earth.Grid.of(ds), half * (half + 1) - 1
     x = np.stack([harmonic_wind(grid, degree, 1) for degree in degrees])
@@ -79,7 +83,8 @@ def gains(step: float, degrees: tuple[int, ...], half: int) -> list[Row]:
 
 
 def rotations(step: float, scale: float) -> list[Row]:
-    """The largest error of solid-body rotation about three axes, within 10 degrees of the poles and elsewhere."""
+    """The largest error of solid-body rotation about three axes, within 10 degrees of the poles and
+    elsewhere."""
     ds = globe(step)
     grid = earth.Grid.of(ds)
     axes = np.array([[0.0, 0, 1], [1, 0, 0], [0.3, -0.5, 0.81]])
@@ -98,7 +103,8 @@ def rotations(step: float, scale: float) -> list[Row]:
 
 
 def leakage(step: float = 2.5, scale: float = 3000.0) -> list[Row]:
-    """An impulse beside a wall of land one cell thick, with a strait of one cell or none: the largest value beyond."""
+    """An impulse beside a wall of land one cell thick, with a strait of one cell or none: the
+    largest value beyond."""
     rows: list[Row] = []
     for strait in (False, True):
         ds = globe(step)
@@ -131,7 +137,8 @@ def ours(ds: xr.Dataset) -> xr.Dataset:
 
 
 def gcm(ds: xr.Dataset) -> xr.Dataset:
-    """gcm-filters with widths of cells in km; its pole rows, of width zero, get those of the next row."""
+    """gcm-filters with widths of cells in km; its pole rows, of width zero, get those of the next
+    row."""
     import gcm_filters
 
     km = np.pi * earth.RADIUS / 180e3
@@ -153,7 +160,8 @@ def gcm(ds: xr.Dataset) -> xr.Dataset:
 
 
 def measure(function: Callable) -> Row:
-    """Seconds and peak memory of one computation on two threads, after a small one that compiles."""
+    """Seconds and peak memory of one computation on two threads, after a small one that
+    compiles."""
     import dask
 
     with dask.config.set(scheduler="threads", num_workers=2):

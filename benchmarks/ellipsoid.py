@@ -1,4 +1,5 @@
-"""Converged eigenvalues of an ellipsoid in space: polynomials and exact geometry, without a point cloud."""
+"""Converged eigenvalues of an ellipsoid in space: polynomials and exact geometry, without a point
+cloud."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from scipy.linalg import eigh
 def quadrature(
     axes: np.ndarray, nodes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Points, weights, unit normals and shape operators ``(m, 3, 3)`` (derivatives of the normal) of the ellipsoid."""
+    """Points, weights, unit normals and shape operators ``(m, 3, 3)`` (derivatives of the normal)
+    of the ellipsoid."""
     z, wz = legendre.leggauss(nodes)
     phi = 2 * np.pi * np.arange(2 * nodes) / (2 * nodes)
     z, phi = (a.ravel() for a in np.meshgrid(z, phi, indexing="ij"))
@@ -25,7 +27,8 @@ def quadrature(
 
 
 def polynomials(points: np.ndarray, axes: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """A basis of the polynomials on the ellipsoid: values ``(m, b)`` and ambient gradients ``(m, b, 3)``."""
+    """A basis of the polynomials on the ellipsoid: values ``(m, b)`` and ambient gradients
+    ``(m, b, 3)``."""
     u, unit = points / axes, np.eye(degree + 1)
     tables = [legendre.legvander(u[:, k], degree) for k in range(3)]
     slopes = [
@@ -63,10 +66,12 @@ def lowest(stiffness: np.ndarray, mass: np.ndarray, k: int) -> np.ndarray:
 def spectra(
     axes: tuple[float, float, float], k: int, degree: int = 10
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""The ``k`` lowest eigenvalues of minus the Laplacian, of functions and of fields (Galerkin's method).
+    r"""The ``k`` lowest eigenvalues of minus the Laplacian, of functions and of fields (Galerkin's
+    method).
 
-    A field is :math:`F = T W` with the projection T onto the tangent plane and W an ambient polynomial; its covariant
-    derivative is :math:`\nabla_v F = T\, \partial_v W - (n \cdot W)\, \partial_v n`.
+    A field is :math:`F = T W` with the projection T onto the tangent plane and W an ambient
+    polynomial; its covariant derivative is
+    :math:`\nabla_v F = T\, \partial_v W - (n \cdot W)\, \partial_v n`.
     """
     size = np.array(axes)
     points, weights, normals, shape = quadrature(size, 3 * degree)

@@ -1,4 +1,5 @@
-"""Numerical endurance: many steps, extreme scales, uneven and spoilt clouds, dimensions 1 to 8, D to 1 000."""
+"""Numerical endurance: many steps, extreme scales, uneven and spoilt clouds, dimensions 1 to 8, D
+to 1 000."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def drift(method: tb.filters.Method, n: int) -> Row:
 def spectrum(
     case: str, points: np.ndarray, space: tb.manifolds.Manifold, unit: float = 1.0, **options
 ) -> Row:
-    """The first group of eigenvalues of vector fields against the exact one, and what the library had to say."""
+    """The first group of eigenvalues of vector fields against the exact one, and what the library
+    had to say."""
     exact = space.vector_spectrum(2 * space.dim + 2)
     group = exact[exact == exact[0]]
     row: Row = {"case": case, "n": len(points), "D": points.shape[1]}
@@ -61,7 +63,8 @@ def spectrum(
 
 
 def in_ambient(points: np.ndarray, dims: int, noise: float = 0.0) -> np.ndarray:
-    """Points turned into ``R^dims``, with Gaussian noise of standard deviation ``noise`` in every coordinate."""
+    """Points turned into ``R^dims``, with Gaussian noise of standard deviation ``noise`` in every
+    coordinate."""
     rng = np.random.default_rng(0)
     turn = np.linalg.qr(rng.standard_normal((dims, points.shape[1])))[0]
     return points @ turn.T + noise * rng.standard_normal((len(points), dims))

@@ -1,9 +1,11 @@
-"""Field estimators against baselines: ``python -m benchmarks.estimators denoise|interpolate [--runs R] [--quick]``.
+"""Field estimators against baselines:
+``python -m benchmarks.estimators denoise|interpolate [--runs R] [--quick]``.
 
-All methods see the same draws, parameters are estimated from what a method may see, and rows that lose are kept. The
-design is not blind, though: the kinds of covariance were chosen on other draws of the same torus and of wind block B.
-Errors of baselines are those of their tangent parts. ``interpolate`` needs the GFS blocks in ``TANGENTBUNDLE_WIND``; A
-and B are from spring and summer of one year.
+All methods see the same draws, parameters are estimated from what a method may see, and rows that
+lose are kept. The design is not blind, though: the kinds of covariance were chosen on other draws
+of the same torus and of wind block B. Errors of baselines are those of their tangent parts.
+``interpolate`` needs the GFS blocks in ``TANGENTBUNDLE_WIND``; A and B are from spring and summer
+of one year.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from .general import held, in_frames
 from .harness import Row, print_table, save
 
 SCORED = 1000
-"""Points at which wind is scored, drawn like the masked ones: these alone are too few to score by."""
+"""Points at which wind is scored, drawn like the masked ones: these alone are too few to score
+by."""
 
 
 def energy(values: np.ndarray) -> float:
@@ -63,7 +66,8 @@ def summary(scores: dict[str, list[float]], **cell) -> list[Row]:
 
 
 def denoise(runs: int) -> list[Row]:
-    """Torus, area-uniform, E{n} points: mean of ``|f - f_out|^2 / n`` in the denoiser's own local frames."""
+    """Torus, area-uniform, E{n} points: mean of ``|f - f_out|^2 / n`` in the denoiser's own local
+    frames."""
     torus, rows = tb.manifolds.Torus(), []
     for n in (100, 400):
         for tau in (0.01, 0.1, 0.3):
@@ -103,7 +107,8 @@ def blocks() -> tuple[WindData, WindData]:
 
 
 class Scored(NamedTuple):
-    """Squared errors of a draw's methods by name, and shares of truths in 50 and 90 % intervals of some."""
+    """Squared errors of a draw's methods by name, and shares of truths in 50 and 90 % intervals of
+    some."""
 
     errors: dict[str, float]
     hits: dict[str, list[float]]
@@ -151,7 +156,8 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
 
 
 def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400), jobs: int = 1) -> list[Row]:
-    """Wind of block B at points not observed, relative to the zero predictor; with a history: block A."""
+    """Wind of block B at points not observed, relative to the zero predictor; with a history: block
+    A."""
     rows: list[Row] = []
     with ProcessPoolExecutor(jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for n, mask in product(sizes, (0.5, 0.3, 0.1)):

@@ -1,4 +1,5 @@
-"""Figures of the documentation: ``python -m benchmarks.figures [NAME ...]`` writes ``docs/figures/<name>.png``."""
+"""Figures of the documentation: ``python -m benchmarks.figures [NAME ...]`` writes
+``docs/figures/<name>.png``."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def fit(rows: list[Row]) -> tuple[float, float]:
 
 
 def scale() -> None:
-    """Eigenvalue error against the number of neighbours, with the two-error model and the automatic choice."""
+    """Eigenvalue error against the number of neighbours, with the two-error model and the automatic
+    choice."""
     rows = load("scale")
     fig, axes = plt.subplots(1, 2, figsize=(12, 4.9), sharey=True, layout="constrained")
     for axis, d in zip(axes, (2, 3), strict=True):
@@ -96,7 +98,8 @@ def scale() -> None:
 
 
 def orders() -> None:
-    """Error of eigenvalues against eps for orders 1, 2 and 3, with the kernel's and the sample's constant."""
+    """Error of eigenvalues against eps for orders 1, 2 and 3, with the kernel's and the sample's
+    constant."""
     sphere = tb.manifolds.Sphere(2)
     points, exact = sphere.sample(8000, seed=0), sphere.vector_spectrum(30)
     labels, found = np.unique(exact, return_inverse=True)[1], []
@@ -149,7 +152,8 @@ def response() -> None:
 
 
 def _draw_errors(numbers, errors, axes):
-    """Errors {name: (errors, standard deviations)} against the number of points, with the slope of each line."""
+    """Errors {name: (errors, standard deviations)} against the number of points, with the slope of
+    each line."""
     for number, (name, (mean, std)) in enumerate(errors.items()):
         slope = np.polyfit(np.log(numbers), np.log(mean), 1)[0]
         look = {"fmt": "o-", "ms": 4, "capsize": 2, "color": LINES[(4, 1, 2, 5, 0)[number % 5]]}
@@ -213,7 +217,8 @@ def growth() -> None:
 
 
 def transfer() -> None:
-    """The distance of a trained network's output to the dense-sampling answer, against the number of points."""
+    """The distance of a trained network's output to the dense-sampling answer, against the number
+    of points."""
     rows = load("transfer")
     errors = [row["relative_difference"] for row in rows], [row["std"] for row in rows]
     fig, axes = tb.plot.canvas(size=(6.4, 4.2))
@@ -224,7 +229,8 @@ def transfer() -> None:
 
 
 def limit() -> None:
-    """The distance of a lowpass network on samples to its exact limit, against the number of points."""
+    """The distance of a lowpass network on samples to its exact limit, against the number of
+    points."""
     rows = load("limit")
     fig, axes = tb.plot.canvas(1, 2, size=(5.2, 4.2), sharey=True)
     for axis, surface in zip(axes.flat, ("sphere", "torus"), strict=True):
@@ -291,7 +297,8 @@ def _draw_scores(axes, scores) -> None:
 
 
 def chessboard(side: int = 12) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Features ``(n, 6)``, two of which tell the colour with noise, edges and colours 0 and 1 of a chessboard."""
+    """Features ``(n, 6)``, two of which tell the colour with noise, edges and colours 0 and 1 of a
+    chessboard."""
     node = torch.arange(side**2).reshape(side, side)
     pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
     edges = torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], 1)
@@ -302,7 +309,8 @@ def chessboard(side: int = 12) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def sheaves() -> None:
-    """A signal whose sign differs between neighbours: heat flow on the graph and on a sheaf learned from half of it."""
+    """A signal whose sign differs between neighbours: heat flow on the graph and on a sheaf learned
+    from half of it."""
     x, edges, y = chessboard()
     signal, labelled = (
         x[:, None, :1],
@@ -361,7 +369,8 @@ def _wind_panel(
 
 
 def smooth() -> None:
-    """A wind analysis before and after smoothing, and the gains of both responses with the benchmark's values."""
+    """A wind analysis before and after smoothing, and the gains of both responses with the
+    benchmark's values."""
     ds = _gfs()
     fig = plt.figure(figsize=(13.2, 6.6), layout="constrained")
     panels = fig.subplot_mosaic([["wind", "gain"], ["smooth", "gain"]], width_ratios=[1.5, 1])
@@ -396,7 +405,8 @@ def smooth() -> None:
 
 
 def regrid() -> None:
-    """Wind around the North Pole on 2.5 degrees and on a grid with another pole, and errors by wavelength."""
+    """Wind around the North Pole on 2.5 degrees and on a grid with another pole, and errors by
+    wavelength."""
     from .regrid import rotated
 
     ds = xr.open_dataset(wind_folder() / "gfs_10m_2p5deg_6h_blockA.nc").isel(time=0).load()

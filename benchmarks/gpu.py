@@ -1,7 +1,9 @@
-"""From points to answers on one GPU: geometry, products, filters, training, denoising and eigenfields.
+"""From points to answers on one GPU: geometry, products, filters, training, denoising and
+eigenfields.
 
-``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was asked for, where there
-is one, the time on the CPU of the same machine, and for products the time in which memory could be read once.
+``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was
+asked for, where there is one, the time on the CPU of the same machine, and for products the time in
+which memory could be read once.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ def rotated(points: torch.Tensor, dims: int) -> torch.Tensor:
 
 
 def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.ConnectionLaplacian:
-    """The Laplacian of the sphere, order 1; rank 1 is the scalar bundle, rank 3 three copies of it."""
+    """The Laplacian of the sphere, order 1; rank 1 is the scalar bundle, rank 3 three copies of
+    it."""
     bundle = tb.TangentBundle.from_points(sphere(n), dim=2, neighbors=neighbors)
     lap = (bundle if rank == 2 else bundle.scalar()).laplacian(order=1)
     if rank == 3:
@@ -93,7 +96,8 @@ def build(points: torch.Tensor) -> tb.ConnectionLaplacian:
 
 
 def geometry() -> list[dict]:
-    """Points to Laplacian, also against the CPU's result; first call with compilation, then again."""
+    """Points to Laplacian, also against the CPU's result; first call with compilation, then
+    again."""
     rows = []
     for n, dims, limit in ((LARGE, 3, 0.25), (LARGE // 10, 50, 0.5)):
         points = sphere(n) if dims == 3 else rotated(sphere(n), dims)
@@ -118,7 +122,8 @@ def geometry() -> list[dict]:
 
 
 def _difference(lap: tb.ConnectionLaplacian, expected: tb.ConnectionLaplacian) -> dict:
-    """Of two Laplacians of the same points, in frames that need not agree: ambient fields are compared."""
+    """Of two Laplacians of the same points, in frames that need not agree: ambient fields are
+    compared."""
     v = torch.randn(
         (lap.num_points, lap.frames.shape[1], 1), generator=torch.Generator().manual_seed(0)
     )
@@ -322,7 +327,8 @@ def spectrum() -> list[dict]:
 
 
 def growth(most: int) -> list[dict]:
-    """Milliseconds and picoseconds an edge of one product with 4 channels, from 10^4 to ``most`` points."""
+    """Milliseconds and picoseconds an edge of one product with 4 channels, from 10^4 to ``most``
+    points."""
     rows = []
     for n in (int(10**e) for e in np.arange(4, np.log10(most) + 1e-9, 0.5)):
         laplacian = sphere_laplacian(n, 32)
@@ -334,10 +340,8 @@ def growth(most: int) -> list[dict]:
             along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order),
             torch.empty_like(x),
         )
-        ms, edges = (
-            milliseconds(lambda: step(curve, x, x, out, (1.0, 0.0, 0.0))),
-            laplacian.num_edges,
-        )  # noqa: B023
+        ms = milliseconds(lambda: step(curve, x, x, out, (1.0, 0.0, 0.0)))  # noqa: B023
+        edges = laplacian.num_edges
         rows.append(
             {
                 "what": "growth",

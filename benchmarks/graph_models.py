@@ -1,7 +1,9 @@
-"""Networks for node classification to compare with: perceptrons, and graph convolutions between the same two layers.
+"""Networks for node classification to compare with: perceptrons, and graph convolutions between the
+same two layers.
 
-The convolutions are those of PyTorch Geometric where it is installed, otherwise the same formulas in plain torch, with
-the same names of parameters (``tests/test_benchmarks_sheaves.py`` compares them).
+The convolutions are those of PyTorch Geometric where it is installed, otherwise the same formulas
+in plain torch, with the same names of parameters (``tests/test_benchmarks_sheaves.py`` compares
+them).
 """
 
 from __future__ import annotations
@@ -127,7 +129,8 @@ class Mix(torch.nn.Linear):
 
 
 class Blocks(torch.nn.Module):
-    """A linear layer, blocks ``h + dropout(elu(conv(norm(h)) [+ own(norm(h))]))``, and a linear layer."""
+    """A linear layer, blocks ``h + dropout(elu(conv(norm(h)) [+ own(norm(h))]))``, and a linear
+    layer."""
 
     def __init__(
         self,

@@ -1,9 +1,11 @@
-"""Error, coverage and time of ``FieldDenoiser`` against the number of points: ``python -m benchmarks.growth``.
+"""Error, coverage and time of ``FieldDenoiser`` against the number of points:
+``python -m benchmarks.growth``.
 
-Five spaces, vector noise of 30 % of the field's root mean square in every component; nothing but points and noisy
-vectors is given. Errors are relative to those of the identity, the data as they are. Compared: a Gaussian process on
-the 64 nearest neighbours with hyperparameters by scikit-learn on a subsample, the mean of nearest neighbours with their
-number by leave-one-out, and a filter of the connection Laplacian.
+Five spaces, vector noise of 30 % of the field's root mean square in every component; nothing but
+points and noisy vectors is given. Errors are relative to those of the identity, the data as they
+are. Compared: a Gaussian process on the 64 nearest neighbours with hyperparameters by scikit-learn
+on a subsample, the mean of nearest neighbours with their number by leave-one-out, and a filter of
+the connection Laplacian.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ def ellipsoid(n: int, rng: np.random.Generator) -> Cloud:
 
 
 def genus_two(n: int, rng: np.random.Generator) -> Cloud:
-    """The surface ``(x^2 - x^4 - y^2)^2 + z^2 = 0.02`` around a figure of eight, sampled evenly by area."""
+    """The surface ``(x^2 - x^4 - y^2)^2 + z^2 = 0.02`` around a figure of eight, sampled evenly by
+    area."""
 
     def level(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The function that vanishes on the surface, and its gradient."""
@@ -125,7 +128,8 @@ SPACES: dict[str, Callable[[int, np.random.Generator], Cloud]] = {
 def local_process(
     points: np.ndarray, vectors: np.ndarray, rng: np.random.Generator, most: int = 500
 ) -> np.ndarray:
-    """Gaussian processes on the 64 nearest points of each, with scikit-learn's hyperparameters for a subsample."""
+    """Gaussian processes on the 64 nearest points of each, with scikit-learn's hyperparameters for
+    a subsample."""
     n, scale = len(points), vectors.std()
     subset = rng.choice(n, min(n, most), replace=False)
     size = np.sqrt(points.var(axis=0).sum())
@@ -204,14 +208,16 @@ def means(rows: Sequence[Row]) -> list[Row]:
 
 
 def check(rows: Sequence[Row], tolerance: float = 0.05) -> list[str]:
-    """What is wrong with rows of ``means``: errors that rise with n, errors above the identity's, each with numbers."""
+    """What is wrong with rows of ``means``: errors that rise with n, errors above the identity's,
+    each with numbers."""
     wrong = []
     for method in ("error", "filter"):
         name = "FieldDenoiser" if method == "error" else "SpectralFilter"
         for row in rows:
             if row[method] > 1 + tolerance:
                 wrong.append(
-                    f"{name}, {row['space']}, n = {row['n']}: {row[method]:.2f} times the identity's error"
+                    f"{name}, {row['space']}, n = {row['n']}: {row[method]:.2f} times the "
+                    "identity's error"
                 )
         for a, b in pairwise(rows):
             if a["space"] == b["space"] and b[method] > (1 + tolerance) * a[method]:
@@ -221,7 +227,8 @@ def check(rows: Sequence[Row], tolerance: float = 0.05) -> list[str]:
 
 
 def run(max_n: int = max(SIZES), jobs: int = 1, draws: int = 3, resume: bool = False) -> list[Row]:
-    """One row for each space, size and draw; those finished are in the file of results at any time."""
+    """One row for each space, size and draw; those finished are in the file of results at any
+    time."""
     cells = list(product(SPACES, (n for n in SIZES if n <= max_n), range(draws)))
     rows = [row for row in load("growth") if _cell(row) in cells] if resume else []
     missing = sorted(

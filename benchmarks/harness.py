@@ -1,4 +1,5 @@
-"""What all benchmarks share: timing in turns, the machine and versions, tables, and result files."""
+"""What all benchmarks share: timing in turns, the machine and versions, tables, and result
+files."""
 
 from __future__ import annotations
 
@@ -37,17 +38,19 @@ def baseline(name: str) -> ModuleType:
 
 
 CALLS, LEAST, TURN = 16, 4, 0.05
-"""Calls of a function in a row: at most, at least, and the seconds after which there are no more of them."""
+"""Calls of a function in a row: at most, at least, and the seconds after which there are no more of
+them."""
 
 REST = 0.25
-"""Seconds before a turn: OpenMP threads go on spinning for up to a fifth of a second after their work is done."""
+"""Seconds before a turn: OpenMP threads go on spinning for up to a fifth of a second after their
+work is done."""
 
 
 def best_in_turns(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
     """Least seconds of each function; they take turns, so that a busy machine hinders all alike.
 
-    A turn is a few calls in a row, since the first ones find caches full of another function's data, and begins when
-    all threads of the one before have come to rest.
+    A turn is a few calls in a row, since the first ones find caches full of another function's
+    data, and begins when all threads of the one before have come to rest.
     """
     best = dict.fromkeys(functions, float("inf"))
     for function in functions.values():

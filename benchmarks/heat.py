@@ -1,8 +1,10 @@
-"""``Heat(t)`` on a CPU against ``scipy.sparse.linalg.expm_multiply``: n = 40 000, 30 neighbours, 16 channels."""
+"""``Heat(t)`` on a CPU against ``scipy.sparse.linalg.expm_multiply``: n = 40 000, 30 neighbours, 16
+channels."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,10 +19,12 @@ ASKED = 50.0
 
 
 def run() -> list[Row]:
-    """One row for a time t and a precision; errors are relative to the output (white noise loses most of its energy).
+    """One row for a time t and a precision; errors are relative to the output (white noise loses
+    most of its energy).
 
-    The first call, with its look for the spectral interval, is given apart. ``expm_multiply`` takes the operator of
-    order 1, whose matrix has the neighbours only. ``order_2_ratio`` is the time of the default over that of order 1.
+    The first call, with its look for the spectral interval, is given apart. ``expm_multiply`` takes
+    the operator of order 1, whose matrix has the neighbours only. ``order_2_ratio`` is the time of
+    the default over that of order 1.
     """
     points = tb.manifolds.Sphere(2).sample(POINTS, seed=0)
     bundle = tb.TangentBundle.from_points(points, neighbors=NEIGHBORS)
@@ -40,9 +44,9 @@ def run() -> list[Row]:
             y = heat(laplacian, x, method)
             first = time.perf_counter() - start
             turns = {
-                "order 1": lambda: heat(laplacian, x, method),
-                "order 2": lambda: heat(other, x, method),
-            }  # noqa: B023
+                "order 1": partial(heat, laplacian, x, method),
+                "order 2": partial(heat, other, x, method),
+            }
             found = best_in_turns(turns, 5)
             ours = found["order 1"]
             error = np.linalg.norm(y.double().numpy() - reference) / np.linalg.norm(reference)

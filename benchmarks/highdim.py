@@ -13,7 +13,8 @@ POINTS, AMBIENT, NEIGHBORS = 20_000, 300, 30
 
 
 def group_errors(case: str, bundle: tb.TangentBundle, exact: np.ndarray) -> list[Row]:
-    """A row for each group of equal exact eigenvalues: their mean, and the mean relative error of its members."""
+    """A row for each group of equal exact eigenvalues: their mean, and the mean relative error of
+    its members."""
     found, rows = bundle.laplacian().spectrum(len(exact), tol=1e-7)[0], []
     for value in np.unique(exact):
         group = found[exact == value]

@@ -1,4 +1,5 @@
-"""Illustrations of the theory: a tangent space, parallel transport, diffusion, responses of filters."""
+"""Illustrations of the theory: a tangent space, parallel transport, diffusion, responses of
+filters."""
 
 from __future__ import annotations
 
@@ -28,9 +29,11 @@ def tangent_space(
     view: View | None = None,
     axes: Any = None,
 ) -> Any:
-    """A point of a surface, the plane of its frame, and a tangent vector ``(3,)`` in it; returns axes.
+    """A point of a surface, the plane of its frame, and a tangent vector ``(3,)`` in it; returns
+    axes.
 
-    The plane is as wide as the neighbourhoods of the bundle; without a vector the frame's first one is drawn.
+    The plane is as wide as the neighbourhoods of the bundle; without a vector the frame's first one
+    is drawn.
     """
     frame = _frames(bundle)[point]
     vector = frame[:, 0] if vector is None else frame @ (frame.T @ np.asarray(vector, dtype=float))
@@ -49,7 +52,8 @@ def transport(
     planes: int = 5,
     axes: Any = None,
 ) -> Any:
-    r"""A vector carried along the edges of the graph, by the connection of the bundle; returns axes.
+    r"""A vector carried along the edges of the graph, by the connection of the bundle; returns
+    axes.
 
     The path is the shortest one, and the vector at its next point is :math:`O_{ji} v_i`.
     """
@@ -84,7 +88,8 @@ def diffusion(
     times: Sequence[float] = (0.0, 0.01, 0.05, 0.2),
     **options: Any,
 ) -> Any:
-    r"""A field ``(n, 3)`` spread by heat flow, :math:`e^{t \Delta} f`, at several times; returns the figure.
+    r"""A field ``(n, 3)`` spread by heat flow, :math:`e^{t \Delta} f`, at several times; returns
+    the figure.
 
     Arrows show directions; colours are lengths relative to the longest vector at that time.
     """
@@ -116,10 +121,12 @@ def diffusion(
 def response(
     filter: Filter, operator: ConnectionLaplacian, axes: Any, eigenvalues: int = 40
 ) -> Any:
-    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
+    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns
+    axes.
 
-    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The title has the paper's
-    three properties; a filter with that decay is called bandpass if its response is not largest at zero.
+    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The
+    title has the paper's three properties; a filter with that decay is called bandpass if its
+    response is not largest at zero.
     """
     lam = np.asarray(
         torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(),
@@ -185,7 +192,8 @@ def _tangent_planes(
     view: View,
     axes: Any,
 ) -> Any:
-    """The surface with squares of half side ``size`` in the tangent planes of points, a vector in each, and names."""
+    """The surface with squares of half side ``size`` in the tangent planes of points, a vector in
+    each, and names."""
     points, frames = np.asarray(bundle.points, dtype=float), np.asarray(bundle.frames, dtype=float)
     axes = field(points, view=view, axes=axes)
     for row in rows:

@@ -1,13 +1,15 @@
-"""Theorem 1 for a network: a lowpass two-layer TNN on samples of a sphere and a torus, against its exact limit.
+"""Theorem 1 for a network: a lowpass two-layer TNN on samples of a sphere and a torus, against its
+exact limit.
 
-Fields that do not change under rotation about the axis stay so in every layer (filters and ``NormTanh`` commute with
-isometries). On a surface of revolution, with arc length s along the meridian and radius r(s), such a field is
-``u(s) e_s + v(s) e_phi``, and the connection Laplacian acts on u and on v alike:
+Fields that do not change under rotation about the axis stay so in every layer (filters and
+``NormTanh`` commute with isometries). On a surface of revolution, with arc length s along the
+meridian and radius r(s), such a field is ``u(s) e_s + v(s) e_phi``, and the connection Laplacian
+acts on u and on v alike:
 
     Delta u = (r u')' / r - (r' / r)^2 u.
 
-The limit is therefore computed in one dimension, with spectral accuracy: Legendre functions on the sphere, Fourier
-series on the torus.
+The limit is therefore computed in one dimension, with spectral accuracy: Legendre functions on the
+sphere, Fourier series on the torus.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ HIDDEN = 4
 
 
 class Meridian(ABC):
-    """A surface of revolution, and symmetric fields on it as functions ``(nodes, 2)`` of its meridian."""
+    """A surface of revolution, and symmetric fields on it as functions ``(nodes, 2)`` of its
+    meridian."""
 
     manifold: tb.manifolds.Manifold
     unit: float
@@ -112,7 +115,8 @@ class SphereMeridian(Meridian):
 
 
 class TorusMeridian(Meridian):
-    """The torus of the paper's experiments: eigenfunctions of the tube by Fourier differentiation."""
+    """The torus of the paper's experiments: eigenfunctions of the tube by Fourier
+    differentiation."""
 
     def __init__(self, count: int = 128) -> None:
         self.manifold = tb.manifolds.Torus()
@@ -172,7 +176,8 @@ def shortened(values: np.ndarray) -> np.ndarray:
 def limit(
     net: tb.nn.TNN, filters: list[tb.filters.Filter], meridian: Meridian, points: np.ndarray
 ) -> np.ndarray:
-    """The output of the network on the surface itself, as ambient vectors ``(n, 3, 1)`` at points."""
+    """The output of the network on the surface itself, as ambient vectors ``(n, 3, 1)`` at
+    points."""
     weights = [layer.conv.weight.detach().numpy() for layer in net.layers]
     values = meridian.signal()
     for depth, weight in enumerate(weights):
@@ -185,7 +190,8 @@ def limit(
 
 
 def difference(meridian: Meridian, filters: list[tb.filters.Filter], n: int, seed: int) -> float:
-    """Distance of the sampled network to the samples of its limit, relative to the latter's norm."""
+    """Distance of the sampled network to the samples of its limit, relative to the latter's
+    norm."""
     points = meridian.manifold.sample(n, seed=seed)
     bundle = tb.TangentBundle.from_points(points, dim=2)
     net = network(filters, seed)
@@ -197,7 +203,8 @@ def difference(meridian: Meridian, filters: list[tb.filters.Filter], n: int, see
 
 
 def banks(unit: float) -> dict[str, list[tb.filters.Filter]]:
-    """Filters of the layers: two lowpass ones, and the paper's taps, of which the identity is not lowpass."""
+    """Filters of the layers: two lowpass ones, and the paper's taps, of which the identity is not
+    lowpass."""
     return {
         "lowpass": [tb.Heat(unit), tb.Heat(4 * unit)],
         "identity and heat": [tb.Heat(0.0), tb.Heat(unit)],
@@ -205,7 +212,8 @@ def banks(unit: float) -> dict[str, list[tb.filters.Filter]]:
 
 
 def run() -> list[Row]:
-    """One row for each surface, bank and size: mean difference, its spread, and the slope of its logarithm."""
+    """One row for each surface, bank and size: mean difference, its spread, and the slope of its
+    logarithm."""
     rows = []
     for name, meridian in {"sphere": SphereMeridian(), "torus": TorusMeridian()}.items():
         for bank, filters in banks(meridian.unit).items():

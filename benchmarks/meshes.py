@@ -1,7 +1,8 @@
-"""The connection Laplacian of meshes against potpourri3d: ten lowest eigenvalues times area, and time to build.
+"""The connection Laplacian of meshes against potpourri3d: ten lowest eigenvalues times area, and
+time to build.
 
-The Stanford bunny (2 503 vertices) is read from ``shared/data/meshes/bunny.obj`` next to the repository, or from the
-file that TANGENTBUNDLE_BUNNY names; without a file it is left out.
+The Stanford bunny (2 503 vertices) is read from ``shared/data/meshes/bunny.obj`` next to the
+repository, or from the file that TANGENTBUNDLE_BUNNY names; without a file it is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Triangles = tuple[np.ndarray, np.ndarray]
 def torus(around: int, along: int, unevenness: float = 0.0, seed: int = 0) -> Triangles:
     """A torus of radii 2 and 0.7 whose grid lines crowd on one side and are shifted at random.
 
-    ``unevenness`` 0 is a regular grid; at 0.9 the widest triangles are some 20 times as wide as the narrowest.
+    ``unevenness`` 0 is a regular grid; at 0.9 the widest triangles are some 20 times as wide as the
+    narrowest.
     """
     rng = np.random.default_rng(seed)
     s, t = (2 * np.pi * np.arange(m) / m for m in (around, along))
@@ -48,7 +50,8 @@ def torus(around: int, along: int, unevenness: float = 0.0, seed: int = 0) -> Tr
 
 
 def level_set(function: Callable, low: tuple, high: tuple, step: float) -> Triangles:
-    """The surface ``function(x, y, z) = 0`` by marching tetrahedra: closed, with slivers, outward normals."""
+    """The surface ``function(x, y, z) = 0`` by marching tetrahedra: closed, with slivers, outward
+    normals."""
     axes = [np.arange(a, b + step, step) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     value, shape = function(*np.moveaxis(grid, -1, 0)).ravel(), grid.shape[:3]
@@ -60,9 +63,12 @@ def level_set(function: Callable, low: tuple, high: tuple, step: float) -> Trian
         np.concatenate([[[0, 0, 0]], np.cumsum(np.eye(3, dtype=int)[list(p)], axis=0)])
         for p in path
     ]
-    cells = lambda s: number[
-        tuple(slice(a, n - 1 + a) for a, n in zip(s, shape, strict=True))
-    ].ravel()  # noqa: E731
+
+    def cells(corner: np.ndarray) -> np.ndarray:
+        return number[
+            tuple(slice(a, n - 1 + a) for a, n in zip(corner, shape, strict=True))
+        ].ravel()
+
     tets = np.concatenate([np.stack([cells(s) for s in tet], axis=1) for tet in steps])
     inside = value[tets] < 0
     crossed = []
@@ -99,7 +105,8 @@ def genus_two(step: float = 0.05) -> Triangles:
 
 
 def head(step: float = 0.05) -> Triangles:
-    """A head with two thin ears, and two eyes beside it: three parts, sheets that lie close to each other."""
+    """A head with two thin ears, and two eyes beside it: three parts, sheets that lie close to each
+    other."""
 
     def ball(x, y, z, at, radii):
         return (
@@ -129,7 +136,8 @@ def bunny() -> Triangles | None:
 
 
 def without_holes(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
-    """The mesh with a new vertex in the middle of each boundary curve, joined to it by triangles."""
+    """The mesh with a new vertex in the middle of each boundary curve, joined to it by
+    triangles."""
     sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
     directed = {(int(a), int(b)) for a, b in sides}
     before = {b: a for a, b in directed if (b, a) not in directed}
@@ -156,7 +164,8 @@ def vertex_areas(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 
 def reference(vertices: np.ndarray, faces: np.ndarray, k: int) -> np.ndarray:
-    """The lowest eigenvalues times area by potpourri3d; its operator is complex, so each of them counts twice."""
+    """The lowest eigenvalues times area by potpourri3d; its operator is complex, so each of them
+    counts twice."""
     matrix = (
         baseline("potpourri3d").MeshVectorHeatSolver(vertices, faces).get_connection_laplacian()
     )
@@ -212,7 +221,8 @@ def run() -> list[Row]:
     meshes = {uneven: torus(70, 36, 0.9), "genus 2": genus_two(), "head, thin ears, 2 eyes": head()}
     rabbit = bunny()
     if rabbit is not None:
-        # potpourri3d scales the angles at a boundary to pi, so the two are compared on closed surfaces
+        # potpourri3d scales the angles at a boundary to pi, so the two are compared on closed
+        # surfaces
         meshes = {"bunny, holes closed": without_holes(*rabbit), **meshes}
     rows = [row for name, mesh in meshes.items() for row in compared(name, mesh)]
     small = timed(uneven, meshes[uneven]) if rabbit is None else timed("bunny", rabbit)

@@ -1,4 +1,5 @@
-"""Training speed at n = 400 against a plain dense network that recomputes the powers of its exponential."""
+"""Training speed at n = 400 against a plain dense network that recomputes the powers of its
+exponential."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ POINTS, REPLICAS, CHANNELS, TAPS = 400, 64, (1, 8, 4, 1), 2
 
 
 class PlainDense(torch.nn.Module):
-    """The straightforward layer: ``sum_k E^k X H_k`` with E = exp(Delta) given and its powers computed in each call."""
+    """The straightforward layer: ``sum_k E^k X H_k`` with E = exp(Delta) given and its powers
+    computed in each call."""
 
     def __init__(self, shift: torch.Tensor, powers: range) -> None:
         super().__init__()
@@ -35,7 +37,8 @@ class PlainDense(torch.nn.Module):
 
 
 def run() -> list[Row]:
-    """One row for each way the plain network counts its taps: from 1, as the authors' code, or from 0, as the paper.
+    """One row for each way the plain network counts its taps: from 1, as the authors' code, or from
+    0, as the paper.
 
     From 0 with two taps it has no power to recompute, only an identity to multiply by.
     """

@@ -1,7 +1,8 @@
-"""The paper's figures from real results: ``python -m benchmarks.paper_figures`` writes docs/figures/paper_*.png.
+"""The paper's figures from real results: ``python -m benchmarks.paper_figures`` writes
+docs/figures/paper_*.png.
 
-One function for each figure of the paper, in its order. The wind is GFS where its files are, otherwise the series
-inside the package.
+One function for each figure of the paper, in its order. The wind is GFS where its files are,
+otherwise the series inside the package.
 """
 
 from __future__ import annotations
@@ -69,10 +70,11 @@ def response() -> Any:
 
 
 def printed_response() -> Any:
-    r"""The filter of the paper's figure as printed: impulse response t^2/6, response 1/(3 lambda^3), bound lambda^-2.
+    r"""The filter of the paper's figure as printed: impulse response t^2/6, response 1/(3
+    lambda^3), bound lambda^-2.
 
-    The eigenvalues are those of the figure: 0.75, then logarithms of 3 to 9. The impulse response does not decay, so it
-    is cut at a time after which nothing is left of it at these eigenvalues.
+    The eigenvalues are those of the figure: 0.75, then logarithms of 3 to 9. The impulse response
+    does not decay, so it is cut at a time after which nothing is left of it at these eigenvalues.
     """
     lam = np.array([0.75, *np.log(np.arange(3, 10))])
     line = np.linspace(0.68, 2.25, 400)

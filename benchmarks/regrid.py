@@ -1,8 +1,10 @@
-"""Regridding: solid-body rotations from 2.5 degrees to other grids, against bilinear interpolation of components.
+"""Regridding: solid-body rotations from 2.5 degrees to other grids, against bilinear interpolation
+of components.
 
-The rows are errors, relative to the largest speed, over rotations about 4 axes; ``polar`` is within 10 degrees of a
-pole. Also run and saved are ``regrid_harmonics``, errors by degree, and ``regrid_stations``, coverage of intervals by
-cross-validation in blocks, on analyses in the folder ``TANGENTBUNDLE_WIND`` with errors of known sizes.
+The rows are errors, relative to the largest speed, over rotations about 4 axes; ``polar`` is within
+10 degrees of a pole. Also run and saved are ``regrid_harmonics``, errors by degree, and
+``regrid_stations``, coverage of intervals by cross-validation in blocks, on analyses in the folder
+``TANGENTBUNDLE_WIND`` with errors of known sizes.
 """
 
 from __future__ import annotations
@@ -111,7 +113,8 @@ def linear(source: Any, target: Any) -> Apply:
 
 
 def bilinear(source: Any, target: Any) -> Apply:
-    """East and north interpolated each by itself in latitude and longitude; beyond the last row, that row's value."""
+    """East and north interpolated each by itself in latitude and longitude; beyond the last row,
+    that row's value."""
     lat, wide, grid = source.lat.values[::-1], np.append(source.lon, 360.0), Grid.of(target)
     places = np.stack([np.clip(grid.lat, lat[0], lat[-1]), grid.lon % 360], axis=1)
 
@@ -177,7 +180,8 @@ def harmonic_rows() -> list[Row]:
 
 
 def station_rows() -> list[Row]:
-    """Winds of analyses at random places, with errors of known but different sizes, predicted by blocks."""
+    """Winds of analyses at random places, with errors of known but different sizes, predicted by
+    blocks."""
     data, rows = tb.datasets.load_wind(_analyses()), []
     for draw in range(DRAWS):
         rng = np.random.default_rng(draw)

@@ -1,7 +1,9 @@
-"""A Zarr store of 10 000 winds, smoothed to another by the command line on 2 workers; killed and started again.
+"""A Zarr store of 10 000 winds, smoothed to another by the command line on 2 workers; killed and
+started again.
 
-The fields are the analyses in the folder ``TANGENTBUNDLE_WIND``, one after the other again and again, with a little
-noise so that they do not compress better than others. ``REGRID_TIMES`` changes their number.
+The fields are the analyses in the folder ``TANGENTBUNDLE_WIND``, one after the other again and
+again, with a little noise so that they do not compress better than others. ``REGRID_TIMES`` changes
+their number.
 """
 
 from __future__ import annotations

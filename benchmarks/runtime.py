@@ -1,4 +1,5 @@
-"""Threads and buffers: a product, a heat filter and a training step, with one thread or all, and plain buffers."""
+"""Threads and buffers: a product, a heat filter and a training step, with one thread or all, and
+plain buffers."""
 
 from __future__ import annotations
 

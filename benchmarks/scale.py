@@ -1,4 +1,5 @@
-"""Eigenvalue error on S^2 and S^3 against the number of neighbours: how the automatic scale was found."""
+"""Eigenvalue error on S^2 and S^3 against the number of neighbours: how the automatic scale was
+found."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ SEEDS = 2
 
 
 def errors(d: int, n: int, k: int, seed: int) -> tuple[float, float, float, float]:
-    """Mean relative error of eigenvalues of order 1, its signed mean, eps, and the error of the default operator."""
+    """Mean relative error of eigenvalues of order 1, its signed mean, eps, and the error of the
+    default operator."""
     sphere = tb.manifolds.Sphere(d)
     exact = sphere.vector_spectrum(GROUPS[d])
     bundle = tb.TangentBundle.from_points(sphere.sample(n, seed=seed), dim=d, neighbors=k)

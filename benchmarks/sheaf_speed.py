@@ -1,9 +1,11 @@
-"""One training step of neural sheaf diffusion on a graph, against gather, batched product and scatter in plain torch.
+"""One training step of neural sheaf diffusion on a graph, against gather, batched product and
+scatter in plain torch.
 
-Two layers, d = 3, 20 channels, forward and backward, on minesweeper (10 000 nodes, 39 402 edges): both compute the same
-function of the same weights. On a GPU also as CUDA graphs, where no time goes into launches. Data:
-``shared/data/graphs`` next to the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of
-yandex-research/heterophilous-graphs). ``python -m benchmarks.sheaf_speed cuda`` is the part for GPUs alone.
+Two layers, d = 3, 20 channels, forward and backward, on minesweeper (10 000 nodes, 39 402 edges):
+both compute the same function of the same weights. On a GPU also as CUDA graphs, where no time goes
+into launches. Data: ``shared/data/graphs`` next to the repository, or the folder
+``TANGENTBUNDLE_GRAPHS`` (files of yandex-research/heterophilous-graphs).
+``python -m benchmarks.sheaf_speed cuda`` is the part for GPUs alone.
 """
 
 from __future__ import annotations
@@ -134,7 +136,8 @@ def cuda_memory(step: Callable) -> float:
 
 
 def cpu_memory(name: str) -> float:
-    """MiB by which steps raise the memory of a process of their own; libraries and compiled code are loaded before."""
+    """MiB by which steps raise the memory of a process of their own; libraries and compiled code
+    are loaded before."""
     net, jobs = losses("cpu")
     graph, maps = torch.tensor([[0], [1]]), torch.ones(1, DIM, DIM, requires_grad=True)
     (tb.Sheaf.from_edges(graph, maps).laplacian() @ torch.ones(2, DIM, CHANNELS)).sum().backward()

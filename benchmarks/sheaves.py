@@ -1,9 +1,12 @@
-"""Node classification on five heterophilous graphs with ten public splits: learned sheaves and other networks.
+"""Node classification on five heterophilous graphs with ten public splits: learned sheaves and
+other networks.
 
-``python -m benchmarks sheaves``, or ``python -m benchmarks.sheaves [--device cuda] [--jobs 16] [--only texas ...]``.
-Every row is trained with early stopping on the validation nodes; its hyperparameters are those of the grid with the
-best mean validation score over the splits; the test score is that of the same run. Data: ``shared/data/graphs`` next to
-the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of yandex-research/heterophilous-graphs).
+``python -m benchmarks sheaves``, or
+``python -m benchmarks.sheaves [--device cuda] [--jobs 16] [--only texas ...]``. Every row is
+trained with early stopping on the validation nodes; its hyperparameters are those of the grid with
+the best mean validation score over the splits; the test score is that of the same run. Data:
+``shared/data/graphs`` next to the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of
+yandex-research/heterophilous-graphs).
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ WIDTH = DIM * CHANNELS
 
 @dataclass(frozen=True)
 class DataSet:
-    """A graph, how long to train on it at most and without progress, epochs between validations, and the grid."""
+    """A graph, how long to train on it at most and without progress, epochs between validations,
+    and the grid."""
 
     metric: str
     epochs: int
@@ -53,7 +57,8 @@ class DataSet:
     published: dict[str, float] = field(default_factory=dict)
 
     def settings(self, row: str) -> list[Row]:
-        """All combinations; logistic regression has no layers and no dropout, and no perceptron other weights."""
+        """All combinations; logistic regression has no layers and no dropout, and no perceptron
+        other weights."""
         fixed = {"logistic regression": ("layers", "dropout", "own"), "MLP": ("own",)}.get(row, ())
         used = {key: values[:1] if key in fixed else values for key, values in self.grid.items()}
         return [
@@ -103,7 +108,8 @@ ROWS = ("logistic regression", "MLP", *CONVOLUTIONS, *BUILDERS)
 def network(
     row: str, inputs: int, outputs: int, setting: Row, seed: int, cuda: bool
 ) -> torch.nn.Module:
-    """An untrained network of a row; on GPUs convolutions in plain torch, which CUDA graphs can record."""
+    """An untrained network of a row; on GPUs convolutions in plain torch, which CUDA graphs can
+    record."""
     torch.manual_seed(seed)
     options = {key: setting[key] for key in ("layers", "dropout", "own")}
     if row == "logistic regression":
@@ -126,7 +132,8 @@ def network(
 
 @dataclass(frozen=True)
 class Graph:
-    """Features ``(n, F)`` with rows of length one, labels ``(n,)``, edges in both directions, masks ``(3, 10, n)``."""
+    """Features ``(n, F)`` with rows of length one, labels ``(n,)``, edges in both directions, masks
+    ``(3, 10, n)``."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -167,7 +174,8 @@ def score(logits: torch.Tensor, y: torch.Tensor, metric: str) -> float:
 
 
 class Run:
-    """The training of one network on one split; on a GPU its steps are CUDA graphs on a stream of their own."""
+    """The training of one network on one split; on a GPU its steps are CUDA graphs on a stream of
+    their own."""
 
     def __init__(self, graph: Graph, row: str, setting: Row, split: int) -> None:
         self.graph, (self.learn, self.validate, self.test) = graph, graph.masks[:, split]
@@ -199,7 +207,8 @@ class Run:
             return self.net(self.graph.x, self.graph.edge_index)
 
     def _captured(self, function: Callable) -> Callable:
-        """The function as a CUDA graph, after two calls that fill caches; its result is always the same tensor."""
+        """The function as a CUDA graph, after two calls that fill caches; its result is always the
+        same tensor."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             function()
@@ -219,7 +228,8 @@ class Run:
         return replay
 
     def judge(self, logits: torch.Tensor, metric: str, epochs: int) -> None:
-        """Keep the test score of the best validation score so far (ties: the least validation loss)."""
+        """Keep the test score of the best validation score so far (ties: the least validation
+        loss)."""
         y, validate, test = self.graph.y.cpu(), self.validate.cpu(), self.test.cpu()
         loss = float(F.cross_entropy(logits[validate], y[validate]))
         now = score(logits[validate], y[validate], metric), -loss
@@ -325,7 +335,8 @@ def run(
     epochs: int | None = None,
     log: Path | None = None,
 ) -> list[Row]:
-    """The table of some data sets (default all); small graphs on CPU cores, large ones on the device.
+    """The table of some data sets (default all); small graphs on CPU cores, large ones on the
+    device.
 
     With a ``log`` finished tasks are written there, and those that it has are not run again.
     """
@@ -336,7 +347,8 @@ def run(
     device, names = device or ("cuda" if torch.cuda.is_available() else "cpu"), names or list(DATA)
     for name in names:
         print(
-            f"{name}: grid {DATA[name].grid}, at most {DATA[name].epochs} epochs, patience {DATA[name].patience}"
+            f"{name}: grid {DATA[name].grid}, at most {DATA[name].epochs} epochs, patience "
+            f"{DATA[name].patience}"
         )
     found = (
         [json.loads(line) for line in log.read_text().splitlines()]
@@ -353,7 +365,10 @@ def run(
             [pools[task[3]].submit(run_task, *task, splits, epochs) for task in left]
         ):
             found.append(task := done.result())
-            means = f"validation {np.mean(task['val']):.2f}, test {np.mean(task['test']):.2f}, {task['seconds']:.0f} s"
+            means = (
+                f"validation {np.mean(task['val']):.2f}, test {np.mean(task['test']):.2f}, "
+                f"{task['seconds']:.0f} s"
+            )
             print(f"{task['data']}, {task['row']}, {task['setting']}: {means}", flush=True)
             if log is not None:
                 with log.open("a") as file:

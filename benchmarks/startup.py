@@ -1,4 +1,5 @@
-"""Import time beyond torch's, and the first Laplacian of a process, with an empty and with a filled compile cache."""
+"""Import time beyond torch's, and the first Laplacian of a process, with an empty and with a filled
+compile cache."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .harness import Row, in_new_process
 
 
 def measure() -> Row:
-    """In a fresh process: the import, then the first bundle, Laplacian and product, then the same again."""
+    """In a fresh process: the import, then the first bundle, Laplacian and product, then the same
+    again."""
     start = time.perf_counter()
     import tangentbundle as tb
 

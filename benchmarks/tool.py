@@ -1,4 +1,5 @@
-"""A CSV of a million rows through the command line, each command in its own process: seconds and peak memory."""
+"""A CSV of a million rows through the command line, each command in its own process: seconds and
+peak memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Weights trained on 400 points of a torus, run unchanged on more: the distance to the dense-sampling answer."""
+"""Weights trained on 400 points of a torus, run unchanged on more: the distance to the
+dense-sampling answer."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ TORUS = tb.manifolds.Torus(0.3, 0.1)
 
 
 def field(points: np.ndarray) -> np.ndarray:
-    """A smooth tangent field ``(n, 3)``: around the axis, stronger at the outer side, with a wave along the tube."""
+    """A smooth tangent field ``(n, 3)``: around the axis, stronger at the outer side, with a wave
+    along the tube."""
     phi = np.arctan2(points[:, 1], points[:, 0])
     around = np.stack([-np.sin(phi), np.cos(phi), 0 * phi], axis=1)
     return (1 + 0.5 * np.cos(3 * phi) + 5 * points[:, 2])[:, None] * around
@@ -38,7 +40,8 @@ def trained(seed: int) -> tb.nn.TNN:
 
 
 def run() -> list[Row]:
-    """One row a size: relative difference at the points of the smaller cloud, which the dense one contains."""
+    """One row a size: relative difference at the points of the smaller cloud, which the dense one
+    contains."""
     errors = np.zeros((SEEDS, len(SIZES)))
     for seed in range(SEEDS):
         net = trained(seed)

@@ -1,8 +1,9 @@
 """The frequencies of the wind: eigenfields are to a vector field what sines are to a signal.
 
-`to_frequency` writes a field as a sum of eigenfields of the connection Laplacian; on the sphere these are the vector
-spherical harmonics, estimated here from 1 500 places. A filter multiplies each coefficient by its response: heat flow
-for a time of 0.02 leaves the widest patterns nearly alone and damps the finer ones, more and more.
+`to_frequency` writes a field as a sum of eigenfields of the connection Laplacian; on the sphere
+these are the vector spherical harmonics, estimated here from 1 500 places. A filter multiplies each
+coefficient by its response: heat flow for a time of 0.02 leaves the widest patterns nearly alone
+and damps the finer ones, more and more.
 """
 
 from itertools import pairwise

@@ -1,9 +1,10 @@
 """What a nonlinearity respects: coordinatewise tanh depends on frames that nobody chose.
 
-Local PCA may turn or mirror each tangent basis; the field is the same, its coordinates are not. The same network,
-with the same weights, is run on one field in the estimated frames and in randomly turned ones. Filters do not notice,
-and neither do activations that change lengths only. Coordinatewise tanh, which the paper's experiments use, gives
-another field, and the more so the larger the input.
+Local PCA may turn or mirror each tangent basis; the field is the same, its coordinates are not. The
+same network, with the same weights, is run on one field in the estimated frames and in randomly
+turned ones. Filters do not notice, and neither do activations that change lengths only.
+Coordinatewise tanh, which the paper's experiments use, gives another field, and the more so the
+larger the input.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
 """Torus or Klein bottle: the transports of a cloud tell whether its space has two sides.
 
-Along every edge the closest orthogonal map is a rotation or a reflection. If frames can be flipped so that only
-rotations are left, the space is orientable. On a Klein bottle no flipping does it: some loop always comes back
-mirrored. The picture flips frames outward from one point until all are reached, and marks in black the edges that
-reflect in the end: on the torus there are none, on the Klein bottle they form a cut that can be moved, and never
-removed.
+Along every edge the closest orthogonal map is a rotation or a reflection. If frames can be flipped
+so that only rotations are left, the space is orientable. On a Klein bottle no flipping does it:
+some loop always comes back mirrored. The picture flips frames outward from one point until all are
+reached, and marks in black the edges that reflect in the end: on the torus there are none, on the
+Klein bottle they form a cut that can be moved, and never removed.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Parallel transport by heat: one vector, let flow for a moment, points the right way everywhere.
 
-The vector heat method (Sharp, Soliman and Crane, 2019) in three lines. A single tangent vector at the north pole is a
-field that is zero elsewhere; short heat flow on the tangent bundle spreads it, and its direction at each point is
-that of parallel transport along the shortest path, here the exact one of the sphere. At the south pole all paths
-meet, and no direction is right.
+The vector heat method (Sharp, Soliman and Crane, 2019) in three lines. A single tangent vector at
+the north pole is a field that is zero elsewhere; short heat flow on the tangent bundle spreads it,
+and its direction at each point is that of parallel transport along the shortest path, here the
+exact one of the sphere. At the south pole all paths meet, and no direction is right.
 """
 
 import numpy as np
@@ -25,7 +25,8 @@ distance = np.degrees(np.arccos(np.clip(points[1:, 2], -1, 1)))
 for low, high in ((0, 30), (30, 60), (60, 90), (90, 120), (120, 150)):
     inside = (distance >= low) & (distance < high)
     print(
-        f"{low:3d} to {high:3d} degrees away: off by {np.median(angle[inside]):4.1f} degrees (median)"
+        f"{low:3d} to {high:3d} degrees away: off by {np.median(angle[inside]):4.1f} degrees "
+        "(median)"
     )
 
 figure, (axes,) = tb.plot.canvas(1, 2, (4.6, 4.0), width_ratios=(1, 1.2))

@@ -1,9 +1,10 @@
 """Wind between stations: a map of the wind, and of its standard deviation, from 150 places.
 
-`FieldInterpolator` estimates length scales and amplitudes from the stations alone, and gives a standard deviation with
-every vector. The wind is a monthly mean of the series inside the package (FNOC, January 1982); the error is measured at
-the places that were left out. The manifold is the sphere, and `planetary()` is a covariance of fields with bands of
-latitude, compared with one without.
+`FieldInterpolator` estimates length scales and amplitudes from the stations alone, and gives a
+standard deviation with every vector. The wind is a monthly mean of the series inside the package
+(FNOC, January 1982); the error is measured at the places that were left out. The manifold is the
+sphere, and `planetary()` is a covariance of fields with bands of latitude, compared with one
+without.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Wind decomposed: the part that converges and the part that turns.
 
-The Helmholtz-Hodge decomposition writes wind as the gradient of a velocity potential plus the rotated gradient of a
-stream function. On the sphere nothing else is left but what the points do not resolve. Divergence and vorticity come in
-1/s, since the sphere has the Earth's radius in metres. The wind is a monthly mean of the series inside the package
-(FNOC, January 1982).
+The Helmholtz-Hodge decomposition writes wind as the gradient of a velocity potential plus the
+rotated gradient of a stream function. On the sphere nothing else is left but what the points do not
+resolve. Divergence and vorticity come in 1/s, since the sphere has the Earth's radius in metres.
+The wind is a monthly mean of the series inside the package (FNOC, January 1982).
 """
 
 import numpy as np
@@ -24,7 +24,8 @@ print(f"divergence   up to {np.abs(parts.divergence).max():.1e} 1/s")
 print(f"vorticity    up to {np.abs(vorticity).max():.1e} 1/s")
 south = wind.lat < -20
 print(
-    f"mean vorticity south of 20 S  {wind.area[south] @ vorticity[south, 0, 0] / wind.area[south].sum():.1e} 1/s"
+    "mean vorticity south of 20 S  "
+    f"{wind.area[south] @ vorticity[south, 0, 0] / wind.area[south].sum():.1e} 1/s"
 )
 
 figure, axes = tb.plot.canvas(3, 1, (6.0, 3.2))

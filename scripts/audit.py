@@ -1,4 +1,5 @@
-"""Ask the registry for known vulnerabilities of the locked versions; skip, saying so, where it does not answer."""
+"""Ask the registry for known vulnerabilities of the locked versions; skip, saying so, where it does
+not answer."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def main() -> int:
     known = [package for package in found if "vulns" in package]
     if not known:
         print(
-            f"audit: skipped, the registry knows nothing of vulnerabilities ({len(found)} packages asked for)"
+            f"audit: skipped, the registry knows nothing of vulnerabilities ({len(found)} "
+            "packages asked for)"
         )
         return 0
     bad = [(p["name"], p["version"], v["id"], v["fix_versions"]) for p in known for v in p["vulns"]]

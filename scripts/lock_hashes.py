@@ -1,7 +1,9 @@
-"""Write requirements.hashes: the wheels of requirements.lock that serve all platforms, with their SHA-256.
+"""Write requirements.hashes: the wheels of requirements.lock that serve all platforms, with their
+SHA-256.
 
-pip takes hashes for all requirements of a call or for none, and torch, NumPy and others have one wheel a platform. So
-`make setup` installs in two steps: first these, each checked against its hash, then the rest of the lock.
+pip takes hashes for all requirements of a call or for none, and torch, NumPy and others have one
+wheel a platform. So `make setup` installs in two steps: first these, each checked against its hash,
+then the rest of the lock.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LOCK, HASHES = ROOT / "requirements.lock", ROOT / "requirements.hashes"
 
-HEAD = """# The wheels of requirements.lock that serve all platforms, with their SHA-256. Written by `make lock`
+HEAD = """# The wheels of requirements.lock that serve all platforms, with their SHA-256.
+# Written by `make lock`
 # (scripts/lock_hashes.py), installed first by `make setup` with --require-hashes.
 """
 

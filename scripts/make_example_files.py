@@ -1,4 +1,5 @@
-"""Write the small files of ``examples/data``: a noisy field on a torus, wind at stations, and a grid to predict at."""
+"""Write the small files of ``examples/data``: a noisy field on a torus, wind at stations, and a
+grid to predict at."""
 
 from __future__ import annotations
 

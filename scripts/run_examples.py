@@ -1,4 +1,5 @@
-"""Run the examples and keep what they print and draw for the gallery: ``python scripts/run_examples.py [NAME ...]``."""
+"""Run the examples and keep what they print and draw for the gallery:
+``python scripts/run_examples.py [NAME ...]``."""
 
 from __future__ import annotations
 

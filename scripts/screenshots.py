@@ -2,9 +2,9 @@
 
     python scripts/screenshots.py DATA [NAME ...]
 
-DATA is a folder with meshes/bunny.obj and wind/gfs_10m_2p5deg_6h_blockA.nc; everything else is computed here. Needs
-Chromium, playwright and Pillow. Pictures show the top of a page on a desktop (1280 pixels wide) and on a narrow screen
-(500 pixels).
+DATA is a folder with meshes/bunny.obj and wind/gfs_10m_2p5deg_6h_blockA.nc; everything else is
+computed here. Needs Chromium, playwright and Pillow. Pictures show the top of a page on a desktop
+(1280 pixels wide) and on a narrow screen (500 pixels).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Run parts of the stress suite (all without a name), print what happened, and write benchmarks/results/stress.json."""
+"""Run parts of the stress suite (all without a name), print what happened, and write
+benchmarks/results/stress.json."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def spoil(array: np.ndarray, how: str, rng: np.random.Generator) -> np.ndarray:
 
 @st.composite
 def clouds(draw, most: int = 60, widest: int = 6):
-    """Points on a sphere, a plane or in general position, sometimes spoilt, in various kinds of arrays."""
+    """Points on a sphere, a plane or in general position, sometimes spoilt, in various kinds of
+    arrays."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, dims = draw(st.integers(0, most)), draw(st.integers(1, widest))
     points = rng.standard_normal((n, dims))

@@ -1,4 +1,5 @@
-"""Flipped bits, cut files, forged models, pickles that would run code, and names that would leave their folder."""
+"""Flipped bits, cut files, forged models, pickles that would run code, and names that would leave
+their folder."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def _checkpoint() -> bytes:
 
 
 def flips(name: str, content: bytes, read: Callable[[Path], Any], count: int) -> dict[str, Any]:
-    """Single flipped bits and cuts at random places: refused by name, or nothing of the content has changed."""
+    """Single flipped bits and cuts at random places: refused by name, or nothing of the content has
+    changed."""
     tally, rng = Tally(f"{name}: flipped bits and cuts"), np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
@@ -106,7 +108,8 @@ def forge(path: Path, tensors: dict[str, torch.Tensor], text: str, kind: str = K
 
 
 def altered(value: Any, rng: np.random.Generator) -> Any:
-    """An architecture with one value, at any depth, exchanged for another one or for a part that does not belong."""
+    """An architecture with one value, at any depth, exchanged for another one or for a part that
+    does not belong."""
     if not isinstance(value, (dict, list)) or not value or rng.random() < 0.15:
         choices = PARTS if rng.random() < 0.3 else VALUES
         return choices[rng.integers(len(choices))]
@@ -141,7 +144,8 @@ def altered_tensors(
 
 
 def forged(count: int) -> dict[str, Any]:
-    """Models with valid checksums whose architecture or weights were altered: refused, or they work."""
+    """Models with valid checksums whose architecture or weights were altered: refused, or they
+    work."""
     tally, rng = Tally("model: forged, with valid checksums"), np.random.default_rng(0)
     lap = tb.TangentBundle.from_points(
         torch.from_numpy(tb.manifolds.Sphere(2).sample(30, seed=0)).float()
@@ -231,7 +235,8 @@ def traps(folder: Path) -> dict[str, Any]:
 
 
 def leaving(folder: Path) -> dict[str, Any]:
-    """Names of files to fetch that would lie outside the cache: refused before anything is looked at."""
+    """Names of files to fetch that would lie outside the cache: refused before anything is looked
+    at."""
     tally = Tally("names that leave their folder")
     names = ("../evil.nc", "/etc/passwd", "a/../../evil.nc", "..", "folder/file.nc", ".", "")
     for name in names:

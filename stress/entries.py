@@ -1,4 +1,5 @@
-"""Property-based fuzzing of the public entry points: a checked result or a named error for anything at all."""
+"""Property-based fuzzing of the public entry points: a checked result or a named error for anything
+at all."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from .tally import Tally
 
 @dataclass(frozen=True)
 class Entry:
-    """A public entry point: how to draw its arguments, what to do with them, and how many of ``INPUTS``."""
+    """A public entry point: how to draw its arguments, what to do with them, and how many of
+    ``INPUTS``."""
 
     name: str
     arguments: st.SearchStrategy
@@ -193,7 +195,8 @@ def _signal(dtype, start):
 
 
 def learnable(kind, values, dtype, method, start):
-    """A tensor that is changed in place, with or without gradients, gives what a new filter gives."""
+    """A tensor that is changed in place, with or without gradients, gives what a new filter
+    gives."""
     lap, x = small_lap(dtype), _signal(dtype, start)
     numbers = values[0] if kind not in (tb.FIR, tb.Polynomial) else np.atleast_1d(values[0])
     parameter = torch.nn.Parameter(

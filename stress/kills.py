@@ -1,4 +1,5 @@
-"""SIGKILL at random moments of training, of ``reproduce`` and of file writing; and two writers on one folder."""
+"""SIGKILL at random moments of training, of ``reproduce`` and of file writing; and two writers on
+one folder."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from .victims import EPOCHS, SUFFIXES, TASKS, problem, reproduce, small_torus, t
 
 KILLS = {"training": 40, "reproduce": 30, "writing": 30}
 STEPS = 3
-"""A kill comes at a random moment of the next third of the work, so that they lie evenly over all of it."""
+"""A kill comes at a random moment of the next third of the work, so that they lie evenly over all
+of it."""
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["stress.warm"])  # nobody else in this process may use it before
@@ -63,7 +65,8 @@ class Killer:
         return time.perf_counter() - begun
 
     def kill(self, folder: Path, longest: float, work: Callable, *arguments: Any) -> bool:
-        """Kill it at a random moment of the next part of its work; False if it had ended by itself."""
+        """Kill it at a random moment of the next part of its work; False if it had ended by
+        itself."""
         before = _leftovers(folder)
         process = self.start(work, *arguments)
         process.join(float(self.rng.uniform(0.0, longest / STEPS)))
@@ -100,7 +103,8 @@ def _weights(folder: Path) -> torch.Tensor:
 
 
 def kill_training(kills: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Checkpoints stay readable and never go back; the end has the weights of an undisturbed run."""
+    """Checkpoints stay readable and never go back; the end has the weights of an undisturbed
+    run."""
     data, killer, ends = problem(), Killer(rng), 0
     with tempfile.TemporaryDirectory() as folder:
         longest = killer.undisturbed(train, f"{folder}/whole", data)
@@ -133,7 +137,8 @@ def _tables(folder: Path) -> tuple[list[str], bytes, bytes]:
 
 
 def kill_reproduce(kills: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Lines of tasks once seen whole stay; the end has the rows and tables of an undisturbed run."""
+    """Lines of tasks once seen whole stay; the end has the rows and tables of an undisturbed
+    run."""
     killer, ends = Killer(rng), 0
     with tempfile.TemporaryDirectory() as folder:
         longest = killer.undisturbed(reproduce, f"{folder}/whole")
@@ -155,7 +160,8 @@ def kill_reproduce(kills: int, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _version(path: Path) -> float:
-    """The version that a file holds, nan if it is damaged; of a store killed between two renames, that set aside."""
+    """The version that a file holds, nan if it is damaged; of a store killed between two renames,
+    that set aside."""
     for aside in path.parent.glob(f".{path.name}.*.before"):
         if not path.exists():
             aside.rename(path)

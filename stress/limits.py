@@ -1,4 +1,5 @@
-"""Requests that no machine could hold: refused by name, with the bytes they would need, before they are allocated."""
+"""Requests that no machine could hold: refused by name, with the bytes they would need, before they
+are allocated."""
 
 from __future__ import annotations
 
@@ -65,7 +66,10 @@ def text(path: Path, content: str) -> Path:
     return path
 
 
-PLY = "ply\nformat {} 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n"
+PLY = (
+    "ply\nformat {} 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float "
+    "z\nend_header\n0 0 0\n"
+)
 VTK = "# vtk DataFile Version 3.0\nx\nASCII\nDATASET {}\n"
 
 

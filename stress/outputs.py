@@ -1,4 +1,5 @@
-"""Outputs that exist: links, modes, files of other kinds, folders of the user, stores, in every format."""
+"""Outputs that exist: links, modes, files of other kinds, folders of the user, stores, in every
+format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Fuzzing one file reader, in a process of its own: ``python -m stress.reader NAME INPUTS``.
 
-With atheris (libFuzzer, guided by coverage of the readers' Python code) for the formats that Python parses, and with
-random mutations of sound files for those that compiled libraries parse, or where there is no atheris.
+With atheris (libFuzzer, guided by coverage of the readers' Python code) for the formats that Python
+parses, and with random mutations of sound files for those that compiled libraries parse, or where
+there is no atheris.
 """
 
 from __future__ import annotations
@@ -159,7 +160,8 @@ READERS = {
 
 
 def mutated(content: bytes, rng: np.random.Generator) -> bytes:
-    """A sound file with a few bytes flipped, left out, doubled, cut off or replaced by telling ones."""
+    """A sound file with a few bytes flipped, left out, doubled, cut off or replaced by telling
+    ones."""
     data = bytearray(content)
     for _ in range(rng.integers(1, 5)):
         if not data:

@@ -1,4 +1,5 @@
-"""Fuzzing of every file reader: a sound field or a named error, nothing unpickled, started or connected to."""
+"""Fuzzing of every file reader: a sound field or a named error, nothing unpickled, started or
+connected to."""
 
 from __future__ import annotations
 
@@ -36,14 +37,16 @@ def in_own_process(name: str, inputs: int) -> dict[str, Any]:
         if failed or done.returncode:
             row["failures"] = max(1, row["failures"])
             print(
-                f"{name}: process ended with {done.returncode}; {failed[-1:] or done.stderr[-1500:]}",
+                f"{name}: process ended with {done.returncode}; "
+                f"{failed[-1:] or done.stderr[-1500:]}",
                 flush=True,
             )
         return row
 
 
 def run(share: float = 1.0) -> list[dict[str, Any]]:
-    """Small shares are mutations in this process: starting one for each reader would take most of the time."""
+    """Small shares are mutations in this process: starting one for each reader would take most of
+    the time."""
     if share < MIN_SHARE_OF_PROCESSES:
         return [
             mutate(name, max(20, round(count * share)), seed=1).row()

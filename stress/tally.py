@@ -1,4 +1,5 @@
-"""Counting inputs: each ends in a checked result or a named error, in time, without touching anything it should not."""
+"""Counting inputs: each ends in a checked result or a named error, in time, without touching
+anything it should not."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ SECONDS = 20.0
 """Processor time after which an input counts as a hang."""
 
 MAX_WAIT = 600.0
-"""The same by the clock, which catches deadlocks: a busy machine may take minutes for what one input compiles."""
+"""The same by the clock, which catches deadlocks: a busy machine may take minutes for what one
+input compiles."""
 
 FORBIDDEN = (
     "pickle.find_class",
@@ -33,7 +35,8 @@ FORBIDDEN = (
 
 
 class HangError(BaseException):
-    """An input took too long. (No Exception: nothing on the way may take it for a fault of the file.)"""
+    """An input took too long. (No Exception: nothing on the way may take it for a fault of the
+    file.)"""
 
 
 class ForbiddenError(BaseException):
@@ -42,7 +45,8 @@ class ForbiddenError(BaseException):
 
 @dataclass
 class Tally:
-    """Inputs of one kind: how many gave a result, how many a named error, and what else happened."""
+    """Inputs of one kind: how many gave a result, how many a named error, and what else
+    happened."""
 
     name: str
     results: int = 0
@@ -114,7 +118,8 @@ _installed = False
 
 @contextlib.contextmanager
 def nothing_forbidden() -> Iterator[None]:
-    """In this block Python itself reports whoever unpickles a name, starts a program or opens a connection."""
+    """In this block Python itself reports whoever unpickles a name, starts a program or opens a
+    connection."""
     global _watching, _installed
 
     def hook(event: str, arguments: tuple) -> None:

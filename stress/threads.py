@@ -1,4 +1,5 @@
-"""One bundle shared by eight threads gives the answers of one thread, first-use caches and compilation included."""
+"""One bundle shared by eight threads gives the answers of one thread, first-use caches and
+compilation included."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def tasks(bundle: tb.TangentBundle, lap: tb.ConnectionLaplacian) -> list[Callabl
 
 
 def disagreement(rounds: int) -> float:
-    """The largest relative difference between threads on a fresh bundle and one thread on another."""
+    """The largest relative difference between threads on a fresh bundle and one thread on
+    another."""
     points, worst = tb.manifolds.Torus().sample(250, seed=0), 0.0
     alone = tb.TangentBundle.from_points(points, dim=2)
     truth = [task() for task in tasks(alone, alone.laplacian())]
@@ -74,7 +76,8 @@ assert all((y == truth).all() for y in found)
 
 
 def compiled_together() -> bool:
-    """Eight threads of a new process whose first call compiles: no cache of machine code is at hand."""
+    """Eight threads of a new process whose first call compiles: no cache of machine code is at
+    hand."""
     lap = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(250, seed=0), dim=2).laplacian()
     x = np.random.default_rng(0).standard_normal((250, 2, 3))
     with tempfile.TemporaryDirectory() as folder:

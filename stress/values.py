@@ -1,4 +1,5 @@
-"""Markers of missing values and units of components, drawn at random: a missing cell is never a number."""
+"""Markers of missing values and units of components, drawn at random: a missing cell is never a
+number."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ OTHERS = ("K", "1", "m s-2", "furlong/fortnight")
 
 
 def fields_with_holes(path: Path, rng: np.random.Generator) -> None:
-    """A NetCDF file of any type, packed or not, with cells that are missing in some way; what is read was written."""
+    """A NetCDF file of any type, packed or not, with cells that are missing in some way; what is
+    read was written."""
     import netCDF4
 
     kind, grid = str(rng.choice(KINDS)), rng.random() < 0.5
@@ -71,7 +73,8 @@ def fields_with_holes(path: Path, rng: np.random.Generator) -> None:
 
 
 def fields_with_units(path: Path, rng: np.random.Generator) -> None:
-    """Two components in any two units, in any format: converted, or refused by name; and the same after writing."""
+    """Two components in any two units, in any format: converted, or refused by name; and the same
+    after writing."""
     import xarray
 
     units = [str(rng.choice([*SPEEDS, *SPEEDS, *OTHERS])) for _ in range(2)]

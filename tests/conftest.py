@@ -1,5 +1,6 @@
-"""Threads that wait for each other take many times longer on a busy machine: dense linear algebra of the tests runs on
-one thread, and OpenMP's threads sleep while they wait. The library's own threads are left as they are."""
+"""Threads that wait for each other take many times longer on a busy machine: dense linear algebra
+of the tests runs on one thread, and OpenMP's threads sleep while they wait. The library's own
+threads are left as they are."""
 
 import os
 from pathlib import Path

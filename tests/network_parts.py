@@ -1,4 +1,5 @@
-"""Networks, and parts of them, that tests run through: those of the library, and a user's own of every kind."""
+"""Networks, and parts of them, that tests run through: those of the library, and a user's own of
+every kind."""
 
 import functools
 from dataclasses import dataclass
@@ -321,7 +322,8 @@ def numbers(*shape, dtype=torch.float64, seed=0):
 
 
 def inputs(net, dtype=torch.float32, signal=None):
-    """What a network of the registry takes: operators in ``dtype``, signals in ``signal``, by default the same."""
+    """What a network of the registry takes: operators in ``dtype``, signals in ``signal``, by
+    default the same."""
     signal = dtype if signal is None else signal
     if isinstance(net, nn.MixedTNN):
         return None, numbers(24, 2, 1, dtype=signal), mixed_operators(dtype)

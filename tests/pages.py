@@ -1,10 +1,12 @@
 """Code of the documentation: its blocks, and whether they print what the page says.
 
-A page's blocks run in order, in one folder that holds a copy of ``examples``. A Python block starts with nothing
-defined; the plain block after it is its output. A console block has commands after ``$ `` and their output.
+A page's blocks run in order, in one folder that holds a copy of ``examples``. A Python block starts
+with nothing defined; the plain block after it is its output. A console block has commands after
+``$ `` and their output.
 
-What is printed must be as on the page, up to spaces, but numbers may differ by one unit of their last digit on the page
-or by 1 % (other machines round differently), and numbers of seconds, such as ``1.5 s``, by anything.
+What is printed must be as on the page, up to spaces, but numbers may differ by one unit of their
+last digit on the page or by 1 % (other machines round differently), and numbers of seconds, such as
+``1.5 s``, by anything.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ def unit(number: str) -> float:
 def same_line(got: str, expected: str) -> bool:
     """Whether two lines say the same, in the sense above.
 
-    >>> same_line("error 3.91%  in 7.2 s", "error 3.9% in 0.1 s"), same_line("error 4.2%", "error 3.9%")
+    >>> (
+    ...     same_line("error 3.91%  in 7.2 s", "error 3.9% in 0.1 s"),
+    ...     same_line("error 4.2%", "error 3.9%"),
+    ... )
     (True, False)
     """
     if [*NUMBER.sub("#", got).split()] != [*NUMBER.sub("#", expected).split()]:
@@ -105,7 +110,8 @@ def without_progress(text: str) -> str:
 
 
 def run_shell(commands: list[str], folder: Path, programs: Path | None = None) -> list[str]:
-    """Output of each command, typed one after the other into one shell; ``programs`` are found first."""
+    """Output of each command, typed one after the other into one shell; ``programs`` are found
+    first."""
     mark = "--- end of command ---"
     script = "\n".join(
         f"{{ {command}\n}} 2>&1 || echo exit code $?\necho '{mark}'" for command in commands

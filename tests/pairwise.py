@@ -4,7 +4,8 @@ from itertools import combinations, product
 
 
 def all_pairs(*parameters):
-    """Combinations of values in which any two values of any two parameters occur together at least once.
+    """Combinations of values in which any two values of any two parameters occur together at least
+    once.
 
     Greedy and deterministic: next comes the first combination that adds the most pairs.
     """

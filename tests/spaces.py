@@ -32,7 +32,8 @@ SPACES: list[Manifold] = [
     SwissRoll((0.5, 1.0), 3.0),
     Product(Sphere(2), Sphere(1)),
 ]
-"""One of every kind, with d from 1 to 5, curved and flat, with and without boundary, orientable and not."""
+"""One of every kind, with d from 1 to 5, curved and flat, with and without boundary, orientable and
+not."""
 
 KERNELS = [kernels.Gaussian(), kernels.Uniform(), kernels.Epanechnikov(), kernels.Biweight()]
 

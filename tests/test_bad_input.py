@@ -1,4 +1,5 @@
-"""A named error or warning for every known trap; and for anything at all: a right answer or a named error."""
+"""A named error or warning for every known trap; and for anything at all: a right answer or a named
+error."""
 
 import pickle
 import warnings
@@ -249,7 +250,8 @@ def test_precisions_never_mix_silently():
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e9])
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
 def test_extreme_scales_and_offsets(size, offset):
-    """Coordinates of any unit, anywhere: the same bundle, up to what the offset leaves of the digits."""
+    """Coordinates of any unit, anywhere: the same bundle, up to what the offset leaves of the
+    digits."""
     points = size * SPHERE + offset
     digits = 1e-16 * offset / size
     if digits > 1e-4:  # the cloud drowns in the rounding of its place
@@ -290,7 +292,8 @@ REAL = st.one_of(
 
 @st.composite
 def clouds(draw):
-    """Arrays of every sort: shapeless, flat, doubled, huge, tiny, displaced, and with things that are no numbers."""
+    """Arrays of every sort: shapeless, flat, doubled, huge, tiny, displaced, and with things that
+    are no numbers."""
     n, dims = (
         draw(st.sampled_from([60, 40, 30, 20, 12, 8, 5, 4, 3, 2, 0])),
         draw(st.sampled_from([3, 2, 4, 1, 6, 15])),

@@ -1,4 +1,5 @@
-"""The benchmark of node classification: its convolutions against PyTorch Geometric, its scores, and its training."""
+"""The benchmark of node classification: its convolutions against PyTorch Geometric, its scores, and
+its training."""
 
 import pytest
 import torch

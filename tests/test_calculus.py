@@ -1,4 +1,5 @@
-"""Derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition against exact answers."""
+"""Derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition against exact
+answers."""
 
 import time
 import warnings
@@ -469,7 +470,8 @@ def test_streamlines_of_a_rotation_are_circles():
 
 
 def test_meshes():
-    """The same derivatives and parts on a triangulated sphere, with the areas of its vertices as mass."""
+    """The same derivatives and parts on a triangulated sphere, with the areas of its vertices as
+    mass."""
     turn, z = np.arange(2000) * np.pi * (3 - 5**0.5), (np.arange(2000) + 0.5) / 1000 - 1  # a spiral
     points = np.stack(
         [np.sqrt(1 - z**2) * np.cos(turn), np.sqrt(1 - z**2) * np.sin(turn), z], axis=1
@@ -535,7 +537,8 @@ def test_decompositions_of_too_few_points_are_refused():
 
 @pytest.mark.parametrize(("n", "resolved"), [(120, False), (1500, True)])
 def test_decompositions_that_the_points_do_not_resolve_give_a_warning(n, resolved):
-    """A gradient on a flat ellipsoid: its parts are far too large before they are made orthogonal, or not."""
+    """A gradient on a flat ellipsoid: its parts are far too large before they are made orthogonal,
+    or not."""
     space = tb.manifolds.Ellipsoid((1.0, 0.5, 0.3))
     points = space.sample(n, seed=3)
     frames = space.frames(points)
@@ -561,7 +564,8 @@ def test_too_few_neighbours_give_a_linear_fit():
 
 
 def test_bundles_of_tensors(monkeypatch):
-    """As built on a GPU, where everything here reads copies on the host: the same answers, as tensors."""
+    """As built on a GPU, where everything here reads copies on the host: the same answers, as
+    tensors."""
     points = torch.from_numpy(TORUS.sample(600, seed=0))
     usual = tb.TangentBundle.from_points(points, dim=2)
     monkeypatch.setattr(pipeline, "use_triton", lambda device: True)

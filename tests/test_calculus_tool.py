@@ -1,4 +1,5 @@
-"""The commands ``decompose`` and ``inspect``: parts of fields in files of any format, with units, and in reports."""
+"""The commands ``decompose`` and ``inspect``: parts of fields in files of any format, with units,
+and in reports."""
 
 import contextlib
 import json
@@ -36,7 +37,8 @@ def write_torus(name="field.csv", n=800):
 
 
 def write_winds(step=5.0):
-    """Winds of spherical harmonics of degrees 1, 2 and 3 as three times on a grid with poles; exact rates in 1/s."""
+    """Winds of spherical harmonics of degrees 1, 2 and 3 as three times on a grid with poles; exact
+    rates in 1/s."""
     lat, lon = np.linspace(-90, 90, round(180 / step) + 1), np.arange(0, 360, step)
     places = [a.ravel() for a in np.meshgrid(lat, lon, indexing="ij")]
     winds, *rates = (
@@ -53,7 +55,8 @@ def write_winds(step=5.0):
 
 
 def test_parts_of_wind_on_a_grid():
-    """All times, on the grid of the file, in units of the SI; the poles are one point in many cells."""
+    """All times, on the grid of the file, in units of the SI; the poles are one point in many
+    cells."""
     exact = write_winds()
     found = json.loads(run("decompose", "wind.nc", "-o", "parts.nc", "--json").stdout)
     assert (
@@ -85,7 +88,8 @@ def test_parts_of_wind_on_a_grid():
 
 
 def test_winds_are_decomposed_as_by_the_library():
-    """The tool and ``earth.decompose`` use the same cells: for a globe with land, a region, and a table of places."""
+    """The tool and ``earth.decompose`` use the same cells: for a globe with land, a region, and a
+    table of places."""
     write_winds()
     with xr.open_dataset("wind.nc") as ds:
         whole = ds.isel(time=[1]).load()

@@ -208,7 +208,8 @@ def test_spectra_fit_the_screen(folder):
 
 
 def test_standard_deviations_have_names_with_units(folder):
-    """A file that was written with them is read again, and they are columns with a unit like all others."""
+    """A file that was written with them is read again, and they are columns with a unit like all
+    others."""
     table = pd.read_csv("field.csv").rename(columns={f"v{a}": f"v{a} [m/s]" for a in "xyz"})
     table.to_csv("units.csv", index=False)
     run("denoise", "units.csv", "--std", "-o", "clean.csv")
@@ -295,8 +296,13 @@ def test_progress_is_told_when_output_is_captured(folder, monkeypatch):
 
 
 def test_the_normal_part_has_one_value(folder):
-    shares = [told(*line)["normal_share"] for line in (
-        ("inspect", "field.csv"), ("filter", "field.csv", "--heat", "0.01", "-o", "a.csv"))]  # fmt: skip
+    shares = [
+        told(*line)["normal_share"]
+        for line in (
+            ("inspect", "field.csv"),
+            ("filter", "field.csv", "--heat", "0.01", "-o", "a.csv"),
+        )
+    ]
     assert shares[0] == shares[1] and "normal_share" not in told(
         "denoise", "field.csv", "-o", "b.csv"
     )
@@ -337,9 +343,15 @@ def test_help_has_an_example(command):
 
 def test_completion():
     done = subprocess.run(
-        [*TOOL], env={"_TANGENTBUNDLE_COMPLETE": "complete_bash", "COMP_WORDS": "tangentbundle de", "COMP_CWORD": "1"},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [*TOOL],
+        env={
+            "_TANGENTBUNDLE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "tangentbundle de",
+            "COMP_CWORD": "1",
+        },
+        capture_output=True,
+        text=True,
+    )
     assert "denoise" in done.stdout
 
 

@@ -1,4 +1,5 @@
-"""What the tool makes of people's files: columns, units, levels, series, and warnings of suspicious data."""
+"""What the tool makes of people's files: columns, units, levels, series, and warnings of suspicious
+data."""
 
 import re
 from pathlib import Path
@@ -108,7 +109,8 @@ def test_many_columns(folder):
 
 
 def test_wind_as_speed_and_direction(folder):
-    """Of the same wind the same answers, by name and by option, in columns of the same names and units."""
+    """Of the same wind the same answers, by name and by option, in columns of the same names and
+    units."""
     table = pd.read_csv("stations.csv")
     table["wspd"], table["wdir"] = (
         np.hypot(table.u, table.v),
@@ -212,7 +214,8 @@ def test_interpolate_learns_from_a_history(folder):
 
 
 def test_options_name_columns_of_the_first_file_only(folder):
-    """The places have no such columns; and a table for fields of many times is refused before they are computed."""
+    """The places have no such columns; and a table for fields of many times is refused before they
+    are computed."""
     table = pd.read_csv("stations.csv").rename(columns={"lat": "a", "lon": "b", "u": "c", "v": "d"})
     table.assign(err=0.1).to_csv("named.csv", index=False)
     options = ("--latlon", "a,b", "--vectors", "c,d", "--sigma", "err")

@@ -34,7 +34,8 @@ def files(tmp_path, monkeypatch):
 
 
 def test_in_parts(files):
-    """The numbers, the layout and the summary are those of one process, with more partitions than workers."""
+    """The numbers, the layout and the summary are those of one process, with more partitions than
+    workers."""
     told = json.loads(
         run("filter", "big.parquet", *SCALE, "-o", "a.parquet", "--workers", 2, "--json").stdout
     )

@@ -1,4 +1,5 @@
-"""The framework's special cases and symmetries: manifold and graph convolution, frequency, composition, equivariance.
+"""The framework's special cases and symmetries: manifold and graph convolution, frequency,
+composition, equivariance.
 
 (Convolution in time and plain perceptrons, the other special cases, are in ``test_semigroup``.)
 """
@@ -263,7 +264,8 @@ def test_filters_are_pointwise_in_frequency(name, scalar, method):
 
 
 def test_low_frequencies_of_a_large_operator():
-    """More fields than eigenvectors of a dense solver, in pairs of equal eigenvalues: a prefix stays a prefix."""
+    """More fields than eigenvectors of a dense solver, in pairs of equal eigenvalues: a prefix
+    stays a prefix."""
     points = Sphere(2).sample(400, seed=0)
     lap = tb.TangentBundle.from_points(points).laplacian()
     assert lap.shape[0] > 600

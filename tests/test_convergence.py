@@ -1,7 +1,8 @@
 """Theorem 1 of the paper: filters of sampled bundles converge to filters of the manifold.
 
-Gradients of spherical harmonics are exact eigenfields, on which a filter is multiplication by its response. Everything
-is estimated from bare points at the automatic scale; errors are relative, between ambient vectors.
+Gradients of spherical harmonics are exact eigenfields, on which a filter is multiplication by its
+response. Everything is estimated from bare points at the automatic scale; errors are relative,
+between ambient vectors.
 """
 
 from functools import cache
@@ -119,7 +120,8 @@ def test_parallel_fields_of_a_flat_torus_stay():
 def test_the_checks_have_teeth():
     """The uncalibrated operator of the paper converges to another multiple of the Laplacian."""
     assert errors(2, 3200, 0, calibrate=False)["heat", 2] > 0.5
-    # and without a lowpass filter nothing converges point by point: the operator itself amplifies its own noise
+    # and without a lowpass filter nothing converges point by point: the operator itself amplifies
+    # its own noise
     sphere = Sphere(2)
     points = sphere.sample(3200, seed=0)
     bundle = tb.TangentBundle.from_points(points, dim=2)

@@ -1,4 +1,5 @@
-"""Every public object can be pickled, copied and deep-copied; caches stay behind, answers stay the same."""
+"""Every public object can be pickled, copied and deep-copied; caches stay behind, answers stay the
+same."""
 
 import copy
 import pickle

@@ -1,5 +1,5 @@
-"""On a GPU the answers are those of the CPU. Skipped where there is none; the kernels themselves are tested in
-Triton's interpreter (``test_triton.py``)."""
+"""On a GPU the answers are those of the CPU. Skipped where there is none; the kernels themselves
+are tested in Triton's interpreter (``test_triton.py``)."""
 
 from __future__ import annotations
 

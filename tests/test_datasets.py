@@ -19,7 +19,8 @@ AXES = np.array([[0.3, -1.2, 0.7], [2.0, 0.1, -0.4], [0.0, 0.0, 1.0]])
 
 
 def rotation(lat, lon):
-    """Solid rotations about three axes, one a time: components ``(3, rows, columns, 2)`` of the vectors omega x p."""
+    """Solid rotations about three axes, one a time: components ``(3, rows, columns, 2)`` of the
+    vectors omega x p."""
     phi, lam = np.meshgrid(np.radians(lat), np.radians(lon), indexing="ij")
     p = np.stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])
     east = np.stack([-np.sin(lam), np.cos(lam), 0 * lam])
@@ -95,7 +96,8 @@ def test_rotations_are_exact_everywhere_poles_included(lat, lon):
 
 
 def test_rows_at_a_pole_that_are_no_vector_give_a_warning(tmp_path):
-    """A constant eastward component at all longitudes of the pole is not one vector; a rotation across it is."""
+    """A constant eastward component at all longitudes of the pole is not one vector; a rotation
+    across it is."""
     lat, lon = np.linspace(90, -90, 19), np.arange(0, 360, 10.0)
     wind = rotation(lat, lon)[:1]
     coords = {"time": clock([0]), "lat": lat, "lon": lon}

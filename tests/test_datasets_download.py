@@ -1,4 +1,5 @@
-"""Downloads, against a server inside the test: whole and checked, or a named error and nothing left behind."""
+"""Downloads, against a server inside the test: whole and checked, or a named error and nothing left
+behind."""
 
 import hashlib
 import io

@@ -207,7 +207,8 @@ def test_gfs_blocks(folder, gfs):
 
 
 def test_gfs_is_smooth_at_the_poles(gfs):
-    """A pole's wind is like that around it; with frames turned wrongly it would differ by more than its own size."""
+    """A pole's wind is like that around it; with frames turned wrongly it would differ by more than
+    its own size."""
     data = gfs.during(slice(0, None, 10))
     for sign in (1, -1):
         pole, ring = data.lat == 90 * sign, data.lat == 87.5 * sign

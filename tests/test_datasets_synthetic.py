@@ -82,7 +82,8 @@ def test_clouds_are_as_the_paper_says():
 
 @pytest.mark.parametrize("stretch", [False, True])
 def test_surfaces_fill_the_unit_cube(stretch):
-    """With one factor the longest side is one and proportions are those of the surface; otherwise all sides are one."""
+    """With one factor the longest side is one and proportions are those of the surface; otherwise
+    all sides are one."""
     clouds, labels = torus_klein_clouds(2, points=20_000, seed=2, stretch=stretch)
     for label, surface in enumerate((Torus(), KleinBottle(3))):
         sides = np.ptp(clouds[int(np.flatnonzero(labels == label)[0])], axis=0)

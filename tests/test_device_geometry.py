@@ -1,4 +1,5 @@
-"""Geometry by tensors, as it runs on GPUs, against the compiled path: here with tensors of the CPU."""
+"""Geometry by tensors, as it runs on GPUs, against the compiled path: here with tensors of the
+CPU."""
 
 import warnings
 

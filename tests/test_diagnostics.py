@@ -61,7 +61,8 @@ def test_orientability_does_not_depend_on_the_frames(space):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_few_wrong_edges_do_not_unmake_orientability(seed):
-    """A sphere on which the transport of three pairs of points is turned into a reflection: no signs fit them all."""
+    """A sphere on which the transport of three pairs of points is turned into a reflection: no
+    signs fit them all."""
     bundle = TangentBundle.from_points(Sphere(2).sample(1000, seed=seed))
     graph, det = bundle.sorted_graph, bundle.connection.det.copy()
     for e in np.random.default_rng(seed).choice(graph.num_edges, 3, replace=False):
@@ -79,7 +80,8 @@ def test_a_few_wrong_edges_do_not_unmake_orientability(seed):
 
 
 def test_steep_edges_have_no_say():
-    """The length of an edge is the determinant between its frames; where it is small its sign is chance."""
+    """The length of an edge is the determinant between its frames; where it is small its sign is
+    chance."""
     sphere = Sphere(2)
     points = sphere.sample(400, seed=0)
     bundle = TangentBundle.from_frames(points, sphere.frames(points), eps=1.5)

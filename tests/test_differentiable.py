@@ -1,4 +1,5 @@
-"""Gradients of geometry: the same operator as without them, and gradients that agree with finite differences."""
+"""Gradients of geometry: the same operator as without them, and gradients that agree with finite
+differences."""
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ SPACES = {
 
 
 def loss(bundle, laplacian, lengths):
-    """A number that depends on weights, frames, transports and mass, and not on the choice of frames."""
+    """A number that depends on weights, frames, transports and mass, and not on the choice of
+    frames."""
     ambient = torch.linspace(-1, 1, lengths * bundle.points.shape[1], dtype=torch.float64).reshape(
         lengths, -1
     )

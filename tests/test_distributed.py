@@ -1,4 +1,5 @@
-"""Clouds in partitions: the same numbers as on a single machine, on threads, on clusters, and after losses."""
+"""Clouds in partitions: the same numbers as on a single machine, on threads, on clusters, and after
+losses."""
 
 import os
 import signal
@@ -62,7 +63,8 @@ def filtered_in_memory(points, response, vectors, **options):
 
 @pytest.mark.parametrize("name", CLOUDS)
 def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
-    """Frames to the last bit, filters within what Chebyshev promises; partitions of unequal neighbours."""
+    """Frames to the last bit, filters within what Chebyshev promises; partitions of unequal
+    neighbours."""
     points, options = CLOUDS[name]
     vectors = np.random.default_rng(1).standard_normal((*points.shape, 2))
     bundle = DistributedBundle.from_points(points, tmp_path, partition=len(points) // 4, **options)
@@ -97,7 +99,8 @@ def test_precision(options, tmp_path):
 
 @pytest.mark.parametrize("partition", [1, 7, 90])
 def test_tiny_partitions(partition, tmp_path):
-    """Down to a partition for each point; one that is far from others has its nearest points in the PCA."""
+    """Down to a partition for each point; one that is far from others has its nearest points in the
+    PCA."""
     points = np.concatenate([tb.manifolds.Sphere(2).sample(80, seed=0), [[0.0, 0.0, 1.5]]])
     vectors, options = (
         np.random.default_rng(0).standard_normal(points.shape),
@@ -110,7 +113,8 @@ def test_tiny_partitions(partition, tmp_path):
 
 
 def shapes_apart(count, offset, seed):
-    """Spheres and tori of different sizes, far from each other and from the origin, in random order."""
+    """Spheres and tori of different sizes, far from each other and from the origin, in random
+    order."""
     spaces = [tb.manifolds.Sphere(2), tb.manifolds.Torus()]
     rng = np.random.default_rng(seed)
     parts = []
@@ -151,7 +155,8 @@ def test_bundles_of_one_folder_do_not_mix(tmp_path):
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_cluster_that_loses_a_worker(workers, tmp_path):
-    """A worker is killed in the middle of the recurrence; the answer is that of threads, to the last bit."""
+    """A worker is killed in the middle of the recurrence; the answer is that of threads, to the
+    last bit."""
     distributed = pytest.importorskip("distributed")
     points, options = CLOUDS["sphere"]
     options = {**options, "partition": 400}
@@ -190,13 +195,15 @@ def _kill_when(process, folder, pattern):
     "moment", ["degree-*/000001.npy", "values-*/000001.npy", "calibration-*.npy"]
 )
 def test_killed_and_started_again(moment, tmp_path):
-    """SIGKILL of the whole run: what was done is kept, and the end is as if nothing had happened."""
+    """SIGKILL of the whole run: what was done is kept, and the end is as if nothing had
+    happened."""
     points, options = CLOUDS["torus"]
     np.save(tmp_path / "points.npy", points)
     code = (
-        "import sys, numpy as np, tangentbundle as tb; from tangentbundle.distributed import DistributedBundle;"
-        "x = np.load(sys.argv[1]); b = DistributedBundle.from_points(x, sys.argv[2], dim=2, neighbors=20, "
-        "partition=400); b.filter([tb.Heat(1.0)] * 9, b.to_coordinates(x)); input()"
+        "import sys, numpy as np, tangentbundle as tb; from tangentbundle.distributed import "
+        "DistributedBundle;x = np.load(sys.argv[1]); b = DistributedBundle.from_points(x, "
+        "sys.argv[2], dim=2, neighbors=20, partition=400); b.filter([tb.Heat(1.0)] * 9, "
+        "b.to_coordinates(x)); input()"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "points.npy"), str(tmp_path / "work")]
     with subprocess.Popen(

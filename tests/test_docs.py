@@ -1,4 +1,5 @@
-"""Every block of code of README and documentation runs, and prints what the page says (how exactly: `pages`)."""
+"""Every block of code of README and documentation runs, and prints what the page says (how exactly:
+`pages`)."""
 
 import os
 import re
@@ -153,7 +154,8 @@ def test_the_site_builds_and_needs_no_network(tmp_path):
 
 @pytest.mark.slow
 def test_a_newcomer(tmp_path):
-    """A fresh clone, and every command of the first pages as printed, one after the other (takes minutes)."""
+    """A fresh clone, and every command of the first pages as printed, one after the other (takes
+    minutes)."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tmp_path / "clone")], check=True)
     found = [
         block

@@ -1,4 +1,5 @@
-"""Gridded winds and currents: the same field in every layout, analytic gains, coasts, and xarray in, xarray out."""
+"""Gridded winds and currents: the same field in every layout, analytic gains, coasts, and xarray
+in, xarray out."""
 
 import dask
 import dask.array
@@ -80,7 +81,8 @@ LAYOUTS = {
 
 
 def harmonic(points, frames, degree, order, h=1e-5):
-    """The gradient of a spherical harmonic and the same turned, coordinates (n, 2) both, and the harmonic."""
+    """The gradient of a spherical harmonic and the same turned, coordinates (n, 2) both, and the
+    harmonic."""
 
     def values(x):
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -125,7 +127,8 @@ def test_components_and_coordinates_are_inverse(name, dtype):
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_gain_is_that_of_the_heat_flow(name):
-    """Within 2 % for wavelengths of 11 cells and more; elsewhere than at the poles no better than there."""
+    """Within 2 % for wavelengths of 11 cells and more; elsewhere than at the poles no better than
+    there."""
     ds = LAYOUTS[name]
     grid = earth.Grid.of(ds)
     cell = np.sqrt(grid.areas.max())
@@ -151,7 +154,8 @@ def test_gain_is_that_of_the_heat_flow(name):
 
 @pytest.mark.parametrize("first", [90.0, 88.75])
 def test_rotations_have_no_larger_errors_at_the_poles(first):
-    """The Laplacian of a rotation is minus the rotation, up to a quarter of the squared step, in every row."""
+    """The Laplacian of a rotation is minus the rotation, up to a quarter of the squared step, in
+    every row."""
     ds = xr.Dataset(coords={"lat": np.arange(first, -90.01, -2.5), "lon": np.arange(0, 360, 2.5)})
     grid = earth.Grid.of(ds)
     part = cells_of(grid, np.ones(len(grid), bool))
@@ -224,7 +228,8 @@ def test_a_scale_may_vary():
 
 
 def sea(strait=True, isolated=True):
-    """A sea with islands, cut in two by a meridional wall of land and its antipode, with a strait or none."""
+    """A sea with islands, cut in two by a meridional wall of land and its antipode, with a strait
+    or none."""
     ds = regular(5.0)
     land = np.zeros((37, 72), bool)
     land[[0, 1, 35, 36]] = True
@@ -253,7 +258,8 @@ def test_nothing_passes_through_land(strait):
 
 
 def test_no_normal_flow_at_coasts():
-    """In a channel along the equator: flow along it is free, flow across it decays as a sine that is zero at walls."""
+    """In a channel along the equator: flow along it is free, flow across it decays as a sine that
+    is zero at walls."""
     ds = xr.Dataset(coords={"lat": np.arange(-19.5, 20, 1.0), "lon": np.arange(0, 360, 4.0)})
     channel = (abs(ds.lat) < 8) & (ds.lon >= 0)
     wave = np.cos(np.pi * ds.lat / 16)  # zero at the sides of cells, 8 degrees north and south
@@ -326,7 +332,8 @@ def test_derivatives_and_decomposition_of_harmonics():
 
 @pytest.mark.parametrize("end", ["Gaussian", "pole left out"])
 def test_global_grids_without_a_row_at_the_poles_are_closed(end):
-    """Solid-body rotation is all rotational: no boundary at the last row fixes its stream function."""
+    """Solid-body rotation is all rotational: no boundary at the last row fixes its stream
+    function."""
     gaussian = np.degrees(np.arcsin(np.polynomial.legendre.leggauss(36)[0]))
     ds = (
         regular().isel(lat=slice(1, -1))
@@ -351,7 +358,8 @@ def test_parts_that_are_nothing_but_rounding_converge():
 
 
 def test_decomposition_of_a_sea():
-    """Gradients of any function, and rotated gradients of functions that vanish at coasts, are recovered."""
+    """Gradients of any function, and rotated gradients of functions that vanish at coasts, are
+    recovered."""
     ds, land = sea(isolated=False)
     grid = earth.Grid.of(ds)
     part = cells_of(grid, ~grid.to_points(land[..., None].astype(float))[:, 0].astype(bool))
@@ -371,7 +379,8 @@ def test_decomposition_of_a_sea():
 
 @pytest.mark.parametrize("size", [0, 2])
 def test_decompositions_do_not_depend_on_chunks(size):
-    """Noise on a grid with land, cells here and there or continents, solved one field at a time and all together."""
+    """Noise on a grid with land, cells here and there or continents, solved one field at a time and
+    all together."""
     rng, ds = np.random.default_rng(1), regular(5.0)
     heights = gaussian_filter(rng.standard_normal((37, 72)), size, mode=["nearest", "wrap"])
     land = xr.DataArray(heights > np.quantile(heights, 0.7), dims=DIMS)
@@ -534,7 +543,8 @@ def test_speeds_that_no_wind_has_are_missing(chunks, marker):
 
 
 def test_regions_have_natural_boundaries():
-    """A field that is parallel along the rim of a region, and a rotation inside of it, hardly change."""
+    """A field that is parallel along the rim of a region, and a rotation inside of it, hardly
+    change."""
     whole, region = regular(2.5), regular(2.5).sel(lat=slice(60, 20), lon=slice(10, 80))
     listed = region.stack(cell=DIMS).reset_index("cell")
     for ds in (region, listed):

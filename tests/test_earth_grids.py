@@ -1,4 +1,5 @@
-"""Families of grids with analytic fields: all spacings, ends, orders and ranges of latitude and longitude."""
+"""Families of grids with analytic fields: all spacings, ends, orders and ranges of latitude and
+longitude."""
 
 import itertools
 
@@ -17,7 +18,8 @@ DIMS = ("lat", "lon")
 
 
 def rows(name, step):
-    """Ascending latitudes; the number in a name is the distance of the last row from the pole, in steps."""
+    """Ascending latitudes; the number in a name is the distance of the last row from the pole, in
+    steps."""
     count = round(180 / step)
     if name == "pole":
         return np.linspace(-90, 90, count + 1)
@@ -57,7 +59,8 @@ def dataset(lat, lon):
 
 
 def harmonic(grid, degree, order, turn, h=1e-5):
-    """The gradient of a spherical harmonic with axes turned by a rotation, the same turned by 90 degrees; the values"""
+    """The gradient of a spherical harmonic with axes turned by a rotation, the same turned by 90
+    degrees; the values"""
 
     def values(x):
         x = x @ turn / np.linalg.norm(x, axis=1, keepdims=True)
@@ -97,7 +100,8 @@ def largest(x):
 
 
 def errors_of(ds, degree, order, seed):
-    """Largest errors, relative to the largest exact value: wrong parts, divergence and vorticity, and smoothing."""
+    """Largest errors, relative to the largest exact value: wrong parts, divergence and vorticity,
+    and smoothing."""
     grid = earth.Grid.of(ds)
     gradient, rotated, f = harmonic(grid, degree, order, rotation(seed))
     x = np.stack([gradient, rotated])
@@ -123,7 +127,8 @@ def errors_of(ds, degree, order, seed):
 
 @pytest.mark.parametrize(("row", "column"), PAIRED)
 def test_gradients_and_rotations_stay_what_they_are_on_every_grid(row, column):
-    """At all rows, also at the poles; errors fall with the step, to first order where columns of two widths meet."""
+    """At all rows, also at the poles; errors fall with the step, to first order where columns of
+    two widths meet."""
     coarse, fine = (
         np.max(
             [errors_of(dataset(rows(row, h), columns(column, h)), 3, k, seed=k) for k in (0, 1)],
@@ -158,7 +163,8 @@ ORDERED += [
 
 @pytest.mark.parametrize(("row", "column"), ORDERED)
 def test_order_and_range_of_the_axes_do_not_matter(row, column):
-    """Descending rows, longitudes from -180 or from any other, in any order, and with the first one repeated."""
+    """Descending rows, longitudes from -180 or from any other, in any order, and with the first one
+    repeated."""
     rng = np.random.default_rng(0)
     ds = dataset(rows(row, 10.0), columns(column, 10.0))
     field = wind(ds, rng.standard_normal((2, len(earth.Grid.of(ds)), 2)))
@@ -191,7 +197,8 @@ def test_order_and_range_of_the_axes_do_not_matter(row, column):
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_regions_end_and_global_grids_do_not(column):
-    """A region has no edge across its gap; its columns have the widths that they have in the global grid."""
+    """A region has no edge across its gap; its columns have the widths that they have in the global
+    grid."""
     lon = columns(column, 5.0)
     lat = np.arange(-20, 21, 5.0)
     for start in range(0, len(lon), 7):
@@ -261,7 +268,8 @@ def clear_caches():
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.BoundaryWarning")
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_results_do_not_depend_on_earlier_calls(seed):
-    """Calls in any order, of grids that share places and of options, give what they give in a fresh process."""
+    """Calls in any order, of grids that share places and of options, give what they give in a fresh
+    process."""
     rng = np.random.default_rng(seed)
     row, column = rng.choice(ROWS), rng.choice(["even", "jump"])
     calls = [

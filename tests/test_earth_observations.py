@@ -44,7 +44,8 @@ def test_means_of_blocks_have_the_weights_and_errors_of_their_measurements():
 
 
 def test_means_are_tangent_and_of_second_order():
-    """A rotation, averaged over blocks, is the rotation at the mean places, but for the square of the size."""
+    """A rotation, averaged over blocks, is the rotation at the mean places, but for the square of
+    the size."""
     points = SPHERE.sample(40_000, seed=0)
     errors = []
     for size in (1000, 500):
@@ -55,7 +56,8 @@ def test_means_are_tangent_and_of_second_order():
 
 
 def test_cross_validation_by_blocks():
-    """Intervals hold what they should; the same places in training and validation would make errors smaller."""
+    """Intervals hold what they should; the same places in training and validation would make errors
+    smaller."""
     rng, points = np.random.default_rng(0), SPHERE.sample(200, seed=2)
     sigma = rng.uniform(0.05, 0.4, len(points))
     noise = np.einsum(
@@ -74,7 +76,8 @@ def test_cross_validation_by_blocks():
 
 
 def test_errors_of_single_measurements_reach_the_estimators():
-    """Measurements with large errors do not count; a constant error for all would let them spoil the field."""
+    """Measurements with large errors do not count; a constant error for all would let them spoil
+    the field."""
     points = SPHERE.sample(150, seed=0)
     truth, rng = SPHERE.gradient_field(points, 3), np.random.default_rng(1)
     sigma = np.where(np.arange(150) % 3 == 0, 2.0, 0.02)

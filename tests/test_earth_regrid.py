@@ -137,7 +137,8 @@ def test_a_turned_source_gives_turned_vectors():
 
 
 def test_names_say_along_which_axes_components_are():
-    """Standard names follow the axes, and the result is a source again: there and back nothing is lost but accuracy."""
+    """Standard names follow the axes, and the result is a source again: there and back nothing is
+    lost but accuracy."""
     source = with_field(regular(4.0), harmonic)
     for name, said in (("u", "eastward_sea_water_velocity"), ("v", "northward_sea_water_velocity")):
         source[name].attrs["standard_name"] = said

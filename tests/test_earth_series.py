@@ -1,4 +1,5 @@
-"""Gridded series of any length through the command line: block by block, resumed, from many files."""
+"""Gridded series of any length through the command line: block by block, resumed, from many
+files."""
 
 import json
 from pathlib import Path
@@ -89,7 +90,8 @@ def test_what_is_finished_is_not_computed_again(wind, monkeypatch):
 
 
 def test_blocks_are_along_the_longest_dimension(wind):
-    """Few members of a long series: memory holds a few times of all members, and never all times of a member."""
+    """Few members of a long series: memory holds a few times of all members, and never all times of
+    a member."""
     wind.expand_dims(member=2).chunk(time=1).to_zarr(
         "members.zarr", zarr_format=2, consolidated=True
     )
@@ -152,7 +154,8 @@ def coarse_series(times=3):
 
 
 def test_fits_run_side_by_side(wind, monkeypatch):
-    """Blocks on several threads, by the library and the tool, have the results of one field after the other."""
+    """Blocks on several threads, by the library and the tool, have the results of one field after
+    the other."""
     import dask
 
     from tangentbundle import earth
@@ -216,7 +219,8 @@ def test_parts_in_blocks(wind):
     "command", [("decompose",), ("denoise", "--std"), ("filter", "--scale", "9000 km")]
 )
 def test_results_of_packed_files_are_not_packed(command, wind):
-    """Potentials, parts and deviations do not fit the integers of the wind, whose largest number they hold."""
+    """Potentials, parts and deviations do not fit the integers of the wind, whose largest number
+    they hold."""
     ds = coarse_series(1)
     step = float(max(abs(ds.u).max(), abs(ds.v).max())) / 127
     packing = {"dtype": "i1", "scale_factor": step, "_FillValue": -128}
@@ -230,7 +234,8 @@ def test_results_of_packed_files_are_not_packed(command, wind):
 
 
 def test_blocks_of_speed_and_direction(wind):
-    """The result is smoothed speed and direction, in the units of the file, each with its own attributes."""
+    """The result is smoothed speed and direction, in the units of the file, each with its own
+    attributes."""
     ds = coarse_series()
     speed, direction = np.hypot(ds.u, ds.v), np.degrees(np.arctan2(-ds.u, -ds.v)) % 360
     said = {"wind_speed": speed.drop_attrs().assign_attrs(units="kt", long_name="speed")}

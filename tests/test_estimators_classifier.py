@@ -1,4 +1,5 @@
-"""ManifoldClassifier: learns, respects the symmetries of clouds, keeps scikit-learn's conventions."""
+"""ManifoldClassifier: learns, respects the symmetries of clouds, keeps scikit-learn's
+conventions."""
 
 import warnings
 from dataclasses import replace
@@ -90,7 +91,8 @@ def test_frames_do_not_matter(model):
 
 
 def test_inputs_are_those_of_single_bundles():
-    """Signals and products, as ambient vectors; the second cloud has a point far from all others."""
+    """Signals and products, as ambient vectors; the second cloud has a point far from all
+    others."""
     clouds = [CLOUDS[0], np.concatenate([CLOUDS[1], [[5.0, 0.0, 0.0]]]), CLOUDS[2]]
     signal, operator = network_inputs(clouds_at_once(clouds, 2))
     for cloud, got, part in zip(clouds, operator.split(signal), operator.parts, strict=True):

@@ -1,4 +1,5 @@
-"""What every model promises with every option: finite, repeatable answers in the right units, or a named error."""
+"""What every model promises with every option: finite, repeatable answers in the right units, or a
+named error."""
 
 import pickle
 import tracemalloc
@@ -215,7 +216,8 @@ def error(model, points, truth):
 
 
 def test_an_exact_history_helps_and_a_useless_one_hardly_harms():
-    """Stations see a mixture of three fields, of which the past has other mixtures, or nothing of them."""
+    """Stations see a mixture of three fields, of which the past has other mixtures, or nothing of
+    them."""
     points, stations = SPHERE.sample(150, seed=8), slice(0, 12)
     weights = np.array([1.0, -2.0, 1.5])
     truth = np.einsum(

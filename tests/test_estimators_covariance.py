@@ -1,4 +1,5 @@
-"""Covariances against a double loop over points, and the symmetries and derivatives they claim to have."""
+"""Covariances against a double loop over points, and the symmetries and derivatives they claim to
+have."""
 
 from dataclasses import dataclass
 

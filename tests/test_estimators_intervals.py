@@ -1,4 +1,5 @@
-"""How many held-out measurements and true fields lie within the intervals that are given for them."""
+"""How many held-out measurements and true fields lie within the intervals that are given for
+them."""
 
 import numpy as np
 import pytest
@@ -28,7 +29,8 @@ def waves(space, length, rng):
 
 
 def shares(model, space, rng, noise, n=80):
-    """Of new measurements within the intervals, and of the field within those of a normal distribution."""
+    """Of new measurements within the intervals, and of the field within those of a normal
+    distribution."""
     field = waves(space, 0.6, rng)
     points, new = space.sample(n, seed=rng), space.sample(150, seed=rng)
     model.fit(points, field(points) + noise(rng, (n, 3)))
@@ -48,7 +50,8 @@ def shares(model, space, rng, noise, n=80):
     ids=["known manifold", "estimated planes"],
 )
 def test_intervals_cover_what_they_say(space, options, too_few):
-    """Measurements always; the field itself less often where planes are estimated, whose tilt has no variance."""
+    """Measurements always; the field itself less often where planes are estimated, whose tilt has
+    no variance."""
 
     def noise(rng, shape):
         return 0.3 * rng.standard_normal(shape)
@@ -68,7 +71,8 @@ def test_intervals_cover_what_they_say(space, options, too_few):
 
 
 def test_intervals_of_measurements_know_heavy_tails():
-    """With noise of Student's t the normal width of 50 % is too wide, that of left-out errors is not."""
+    """With noise of Student's t the normal width of 50 % is too wide, that of left-out errors is
+    not."""
 
     def noise(rng, shape):
         return 0.3 * rng.standard_t(2, shape)
@@ -98,7 +102,8 @@ def test_the_denoised_field_is_as_uncertain_as_it_says():
 
 
 def test_widths_are_conformal_quantiles():
-    """Of 9 exchangeable errors and a tenth, that lies within the k-th smallest of the 9 with probability k / 10."""
+    """Of 9 exchangeable errors and a tenth, that lies within the k-th smallest of the 9 with
+    probability k / 10."""
     errors = np.random.default_rng(0).standard_normal((4000, 10))
     for level in (0.5, 0.8):
         inside = [abs(new) <= tail(level, np.array(rest)) for new, *rest in errors]

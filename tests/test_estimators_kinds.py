@@ -1,4 +1,5 @@
-"""Kind and dtype of answers are those of the input, for all four estimators; tables, scores, and copies of points."""
+"""Kind and dtype of answers are those of the input, for all four estimators; tables, scores, and
+copies of points."""
 
 import numpy as np
 import pandas as pd

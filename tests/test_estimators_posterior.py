@@ -243,8 +243,8 @@ def turned(posterior):
     ids=str,
 )
 def test_local_predictions_are_near_exact_ones(covariance, many):
-    """Means within a third of the posterior's standard deviation, standard deviations within 5 %; nearer than without
-    the means of cells.
+    """Means within a third of the posterior's standard deviation, standard deviations within 5 %;
+    nearer than without the means of cells.
     """
     model = FieldInterpolator(
         GaussianProcess(covariance, sites=150), manifold=SPHERE, random_state=0
@@ -272,7 +272,8 @@ def test_local_predictions_are_near_exact_ones(covariance, many):
     "covariance", [helmholtz_covariance(), Ambient(), CurlFree(ambient=True)], ids=str
 )
 def test_the_variance_of_the_mean_of_a_cell(covariance, many):
-    """Of the difference between it, in the basis of the centre, and the field at the centre; and of the noise."""
+    """Of the difference between it, in the basis of the centre, and the field at the centre; and of
+    the noise."""
     noise_std = np.linspace(0.1, 0.5, 600)
     model = FieldInterpolator(
         GaussianProcess(covariance, sites=150), manifold=SPHERE, random_state=0

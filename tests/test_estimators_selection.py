@@ -80,7 +80,8 @@ def fields():
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.NoInformationWarning")
 @pytest.mark.parametrize("name", fields())
 def test_the_default_is_not_worse_than_the_simplest_models(name):
-    """By the log density of left-out vectors, up to one standard error; the default has both in its table."""
+    """By the log density of left-out vectors, up to one standard error; the default has both in its
+    table."""
     points, vectors = fields()[name]
     chosen = FieldDenoiser(dim=2, random_state=0).fit(points, vectors)
     index = np.arange(60)
@@ -244,7 +245,8 @@ def test_zero_and_constant_fields_stay():
 
 
 def data_without_a_field(kind, seed):
-    """White noise along known tangent spaces and in all directions, and vectors in the order of other points."""
+    """White noise along known tangent spaces and in all directions, and vectors in the order of
+    other points."""
     rng, points = np.random.default_rng(seed), SPHERE.sample(300, seed=seed)
     if kind == "tangent noise":
         return (

@@ -1,4 +1,5 @@
-"""Denoising by a filter of the connection Laplacian: one path for arrays and tensors, which stay where they are."""
+"""Denoising by a filter of the connection Laplacian: one path for arrays and tensors, which stay
+where they are."""
 
 import numpy as np
 import pytest

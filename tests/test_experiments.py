@@ -1,4 +1,5 @@
-"""Experiments: the same numbers on any number of cores and after interruptions; tables that hide nothing."""
+"""Experiments: the same numbers on any number of cores and after interruptions; tables that hide
+nothing."""
 
 import itertools
 import json
@@ -108,10 +109,12 @@ def test_refuses_other_settings_protocols_and_foreign_files(tmp_path):
 
 @pytest.mark.slow
 def test_killed_in_the_middle_nothing_reported_is_lost(tmp_path):
-    """SIGKILL while tasks finish; what was written stays, and the end is as if nothing had happened."""
+    """SIGKILL while tasks finish; what was written stays, and the end is as if nothing had
+    happened."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[2]); from test_experiments import Slow;"
-        "from tangentbundle.experiments.runner import run_experiment; run_experiment(Slow(), sys.argv[1], quiet=True)"
+        "import sys; sys.path.insert(0, sys.argv[2]); from test_experiments import Slow;from "
+        "tangentbundle.experiments.runner import run_experiment; run_experiment(Slow(), "
+        "sys.argv[1], quiet=True)"
     )
     command = [sys.executable, "-c", code, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
     file = tmp_path / "results.jsonl"
@@ -175,7 +178,8 @@ def one_row(name, cell, method, data):
 @pytest.mark.parametrize("full", [False, True], ids=["quick", "full"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_screen_says_what_was_run_and_compares_like_with_like(name, full, data):
-    """Every cell has a label, single runs have no spread, and the paper's numbers need the paper's data and form."""
+    """Every cell has a label, single runs have no spread, and the paper's numbers need the paper's
+    data and form."""
     kind, published = experiment(name), experiment(name).published()
     cells = [tuple(row[key] for key in kind.about.cell) for row in published]
     wind = name in ("reconstruction", "forecast")
@@ -229,7 +233,8 @@ RESULTS = Path(__file__).parents[1] / "docs/results"
 @pytest.mark.parametrize("protocol", ["paper", "best"])
 @pytest.mark.parametrize("name", ["torus", "reconstruction", "forecast", "classification"])
 def test_committed_results_fit_the_page_and_the_terminal(name, protocol):
-    """Rows that can be read, a terminal of 100 columns, and pages of tables, a figure and at most 200 words."""
+    """Rows that can be read, a terminal of 100 columns, and pages of tables, a figure and at most
+    200 words."""
     folder, header = RESULTS / f"{name}-{protocol}", {"experiment": name, "full": True, "seed": 0}
     rows = read_results(folder / "results.jsonl.gz", {**header, "protocol": protocol})
     if protocol == "best":
@@ -248,7 +253,8 @@ def test_committed_results_fit_the_page_and_the_terminal(name, protocol):
     ids=["torus", "reconstruction"],
 )
 def test_the_page_says_which_network_is_best(name, said):
-    """By the paper's score, of the three networks of the paper, in all cells of the committed rows."""
+    """By the paper's score, of the three networks of the paper, in all cells of the committed
+    rows."""
     header = {"experiment": name, "protocol": "paper", "full": True, "seed": 0}
     rows = read_results(RESULTS / f"{name}-paper" / "results.jsonl.gz", header)
     results = Results(experiment(name), rows, "paper")
@@ -271,7 +277,10 @@ def test_the_page_has_the_settings_of_the_code():
     page = (RESULTS / "README.md").read_text()
     assert f"after {EPOCHS:,} epochs".replace(",", " ") in page
     assert f"after {reconstruction.EPOCHS} epochs" in page
-    rule = f"{forecast.PATIENCE} steps without a gain of {forecast.LEAST_GAIN:.0e}, or {forecast.STEPS} steps"
+    rule = (
+        f"{forecast.PATIENCE} steps without a gain of {forecast.LEAST_GAIN:.0e}, or "
+        f"{forecast.STEPS} steps"
+    )
     assert rule.replace("1e-05", "1e-5") in page and f"{forecast.BATCH} windows" in page
     rates = ["0.03, falling to 0.0003", "0.01", f"{forecast.RATE:g}", "0.01"]
     assert f"| Adam: rate | {' | '.join(rates)} |" in page
@@ -316,7 +325,8 @@ def test_torus_rows_are_deterministic_and_complete(torus_rows):
 
 
 def test_torus_scores(torus_rows):
-    """The identity's error is the noise in the frames; the oracle is never worse than honesty; noise orders errors."""
+    """The identity's error is the noise in the frames; the oracle is never worse than honesty;
+    noise orders errors."""
     for tau in (0.01, 0.1, 0.3):
         mine = [row for row in torus_rows if row["tau"] == tau]
         identity = np.mean([row["mse"] for row in mine if row["method"] == "identity"])
@@ -360,7 +370,8 @@ def test_the_terminal_shows_one_compact_table_and_names_the_files(monkeypatch, t
 
 
 def test_honest_torus_numbers_do_not_depend_on_the_clean_field(monkeypatch):
-    """Another clean field with the same noisy one changes scores, but no output that is called honest."""
+    """Another clean field with the same noisy one changes scores, but no output that is called
+    honest."""
     import tangentbundle.experiments.torus as module
 
     data = module.Draw.of(TASK, 0)

@@ -78,7 +78,8 @@ def test_readings_share_labels_and_sizes():
 
 @pytest.mark.parametrize("rule", SIGN_RULES.values(), ids=SIGN_RULES)
 def test_other_signs_change_the_readout_alone(rule):
-    """Linear layers and coordinatewise tanh commute with them: only sums of coordinates depend on signs."""
+    """Linear layers and coordinatewise tanh commute with them: only sums of coordinates depend on
+    signs."""
     sample, rng = Sample.drawn(6, draw(0, "classification", 0), True), np.random.default_rng(0)
     clouds = classification._clouds(sample.points)
     flipped = with_signs(clouds, rule, rng)

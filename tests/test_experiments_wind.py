@@ -86,7 +86,8 @@ def test_wind_goes_through_ambient_space(scene):
 
 
 def test_networks_see_the_same_and_say_how_large_they_are(scene):
-    """MNN, MLP and RNN mix east and north; without diffusion further taps would repeat the first."""
+    """MNN, MLP and RNN mix east and north; without diffusion further taps would repeat the
+    first."""
     assert [(v.channels, v.taps) for v in scene.sites.views("MLP")] == [(1, 2), (2, 2), (2, 1)]
     east = torch.zeros(scene.sites.count, 2)
     east[:, 0] = 1.0
@@ -112,7 +113,8 @@ DAYS = 45
 
 @pytest.fixture
 def ncep(monkeypatch, tmp_path):
-    """Two small years of the reanalysis as files, the experiments set to read them, and an empty cache."""
+    """Two small years of the reanalysis as files, the experiments set to read them, and an empty
+    cache."""
     xarray, _ = pytest.importorskip("xarray"), pytest.importorskip("netCDF4")
     rng, lat, lon = np.random.default_rng(0), np.linspace(90, -90, 19), np.arange(0, 360, 20.0)
     folder = tmp_path / "files"

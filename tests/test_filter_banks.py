@@ -1,4 +1,5 @@
-"""Banks of filters, the shapes and kinds of what they filter, and the coefficients that are kept."""
+"""Banks of filters, the shapes and kinds of what they filter, and the coefficients that are
+kept."""
 
 import numpy as np
 import pytest
@@ -149,7 +150,8 @@ def test_what_is_kept_follows_the_parameters():
     h(lap, x, method)
     taps.requires_grad_()
     assert h(lap, x, method).requires_grad
-    # a function may use tensors it does not list: they still learn, though a first look was without gradients
+    # a function may use tensors it does not list: they still learn, though a first look was without
+    # gradients
     weight = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
     for g in (
         tb.Spectral(lambda lam: weight / (1 + lam)),

@@ -1,4 +1,5 @@
-"""Derivatives of filters in signals, coefficients and times, of first and second order, and what they cost."""
+"""Derivatives of filters in signals, coefficients and times, of first and second order, and what
+they cost."""
 
 import warnings
 from functools import cache
@@ -89,7 +90,8 @@ def test_derivatives_for_other_dimensions_and_batches(dim, method):
 
 
 def test_second_derivatives_in_full():
-    """Every entry, not only projections: here the three custom operations are each other's derivatives."""
+    """Every entry, not only projections: here the three custom operations are each other's
+    derivatives."""
     lap = laplacian(1)
     run, parameters = function("FIR", lap, tb.Chebyshev(order=5))
     x = random_signal(lap, channels=1).requires_grad_()
@@ -97,7 +99,8 @@ def test_second_derivatives_in_full():
 
 
 def test_third_derivatives():
-    """Closed under differentiation: the third derivative in t is lambda^3 e^(-t lambda), up to sign."""
+    """Closed under differentiation: the third derivative in t is lambda^3 e^(-t lambda), up to
+    sign."""
     lap = laplacian()
     x, y = random_signal(lap, seed=1), random_signal(lap, seed=2)
     t = number(0.2)
@@ -113,7 +116,8 @@ def test_third_derivatives():
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_derivatives_by_formula(method):
-    """In t it is Delta e^(t Delta) x; in x the adjoint, which the mass makes the filter again; in h_k the k-th tap."""
+    """In t it is Delta e^(t Delta) x; in x the adjoint, which the mass makes the filter again; in
+    h_k the k-th tap."""
     lap = laplacian(2, 60)
     x, g = random_signal(lap, seed=1).requires_grad_(), random_signal(lap, seed=2)
     t, h = number(0.05), number([0.3, 0.5, 0.2])

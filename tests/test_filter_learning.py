@@ -1,4 +1,5 @@
-"""What filters learn: modules in them, parameters on the half line, and methods that are used or refused."""
+"""What filters learn: modules in them, parameters on the half line, and methods that are used or
+refused."""
 
 import warnings
 from functools import cache
@@ -40,7 +41,8 @@ CONSTRAINED = {
         lambda h: [h.first.t, h.second.step],
     ),
 }
-"""Filters of one parameter, and how the parameters that act are read. None amplifies, whatever the parameter."""
+"""Filters of one parameter, and how the parameters that act are read. None amplifies, whatever the
+parameter."""
 
 GAINS = {"Sum": 2.0}
 

@@ -1,4 +1,5 @@
-"""How filters are evaluated: every method against the exact answer, within the error it promises."""
+"""How filters are evaluated: every method against the exact answer, within the error it
+promises."""
 
 from itertools import pairwise
 
@@ -54,7 +55,8 @@ def test_error_bounds(name, time, kind):
 
 @pytest.mark.parametrize("name, time, kind", CASES)
 def test_error_bounds_in_single_precision(name, time, kind):
-    """The tolerance, and what a shift of the eigenvalues by their rounding error changes in the response."""
+    """The tolerance, and what a shift of the eigenvalues by their rounding error changes in the
+    response."""
     wide = laplacian(name)
     lap = wide.to(dtype=torch.float32)
     x = random_signal(lap, channels=3)
@@ -74,7 +76,8 @@ def test_error_bounds_in_single_precision(name, time, kind):
 
 
 def test_the_tolerance_is_used_not_only_kept():
-    """A looser tolerance gives a larger error and fewer terms: the bound is not kept by overkill."""
+    """A looser tolerance gives a larger error and fewer terms: the bound is not kept by
+    overkill."""
     lap = laplacian()
     x = random_signal(lap)
     h = tb.Heat(100 * lap.scale)
@@ -118,7 +121,8 @@ def test_polynomials_are_products_with_the_operator():
 
 
 def test_heat_forgets_all_but_the_mean():
-    """After any time, however long: a response that hides between coarse nodes must not be taken for zero."""
+    """After any time, however long: a response that hides between coarse nodes must not be taken
+    for zero."""
     lap = laplacian("functions on S2")
     x = random_signal(lap)
     mean = torch.einsum("n,ndc->dc", lap.mass, x).expand_as(x)

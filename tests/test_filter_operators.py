@@ -1,4 +1,5 @@
-"""What filters ask of operators: an interval, three operations, small ones for exact answers; and what is refused."""
+"""What filters ask of operators: an interval, three operations, small ones for exact answers; and
+what is refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Parameters of filters and layers: learned by reference, seen when changed, never answered from a stale cache."""
+"""Parameters of filters and layers: learned by reference, seen when changed, never answered from a
+stale cache."""
 
 import numpy as np
 import pytest

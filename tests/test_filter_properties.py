@@ -144,7 +144,8 @@ CLOSED_FORMS = {
     st.floats(-3.0, 3.0),
 )
 def test_measured_lipschitz_constants_on_any_interval(name, low, width, size):
-    """The interval starts at zero or anywhere, and is short or long against its start and the filter's scale."""
+    """The interval starts at zero or anywhere, and is short or long against its start and the
+    filter's scale."""
     size, high = 10**size, low + (low or 1.0) * 10**width
     if name == "sine":
         high = min(high, low + 1000 / size)  # some 150 periods

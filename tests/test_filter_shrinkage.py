@@ -1,4 +1,5 @@
-"""Denoising filters chosen by estimated risk: moments, noise level and risk against their dense definitions."""
+"""Denoising filters chosen by estimated risk: moments, noise level and risk against their dense
+definitions."""
 
 from functools import cache
 

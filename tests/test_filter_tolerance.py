@@ -1,4 +1,5 @@
-"""Outputs below the tolerance of a filter: warned of where they mean nothing, and not in ordinary use."""
+"""Outputs below the tolerance of a filter: warned of where they mean nothing, and not in ordinary
+use."""
 
 import warnings
 from functools import cache
@@ -50,7 +51,8 @@ def is_warned_of(call):
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 @pytest.mark.parametrize("name", SPACES)
 def test_directions_that_mean_nothing_are_warned_of(name, tol):
-    """From a single vector: wherever several percent of the outputs point elsewhere, there is a warning."""
+    """From a single vector: wherever several percent of the outputs point elsewhere, there is a
+    warning."""
     lap = laplacian(name)
     x = torch.zeros(lap.num_points, lap.dim, 1, dtype=torch.float64)
     x[5, 0] = 1.0
@@ -67,7 +69,8 @@ def test_directions_that_mean_nothing_are_warned_of(name, tol):
 
 @pytest.mark.parametrize("name", SPACES)
 def test_no_warning_in_ordinary_use(name):
-    """Fields and noise, in one or many channels, of any unit, in both precisions, also where fields vanish."""
+    """Fields and noise, in one or many channels, of any unit, in both precisions, also where fields
+    vanish."""
     lap = laplacian(name)
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(lap.num_points, lap.dim, 3, generator=generator, dtype=torch.float64)

@@ -73,7 +73,8 @@ def test_impulse_response_at_any_time_scale(rate):
 
 
 def test_impulse_response_of_the_paper():
-    """t^2 / 6 up to a horizon: about lambda^-3 / 3 for large lambda, and with its cut-off exactly known."""
+    """t^2 / 6 up to a horizon: about lambda^-3 / 3 for large lambda, and with its cut-off exactly
+    known."""
     horizon = 2.0
     h = tb.ImpulseResponse(lambda t: t**2 / 6, horizon=horizon)
     large = np.geomspace(20.0, 1e8, 200)

@@ -1,4 +1,5 @@
-"""The forecaster: its contract for every method and option, brute-force references, known dynamics, and bad input."""
+"""The forecaster: its contract for every method and option, brute-force references, known dynamics,
+and bad input."""
 
 from __future__ import annotations
 
@@ -498,7 +499,8 @@ def test_clocks():
 
 
 def test_the_spread_of_forecasts_from_short_records():
-    """Slow anomalies, 16 fields: the spread is neither that of independent fields nor that of far times."""
+    """Slow anomalies, 16 fields: the spread is neither that of independent fields nor that of far
+    times."""
     points, claimed, true = SPHERE.sample(20, seed=1), [], []
     modes = np.stack([SPHERE.gradient_field(points, degree) for degree in (1, 2, 3)])
     for seed in range(60):

@@ -1,4 +1,5 @@
-"""The signs of estimated frames follow one rule on every path, in every precision and order of the points."""
+"""The signs of estimated frames follow one rule on every path, in every precision and order of the
+points."""
 
 from itertools import product
 

@@ -190,7 +190,8 @@ def test_components():
     ids=["radius", "bundle eps", "bundle neighbors"],
 )
 def test_too_much_memory_is_refused_before_it_is_taken(build):
-    """The full graph of 3000 points has nine million edges: 720 MB. The refusal costs next to nothing."""
+    """The full graph of 3000 points has nine million edges: 720 MB. The refusal costs next to
+    nothing."""
     points = RNG(0).standard_normal((3000, 3))
     tracemalloc.start()
     try:
@@ -230,7 +231,8 @@ def test_bad_k():
 @pytest.mark.parametrize("dims", [1, 2, 3, 5, 12, 40])
 @pytest.mark.parametrize("unit", [1e-140, 1e-30, 1.0, 1e30, 1e140])
 def test_any_radius_beyond_the_cloud_finds_every_pair(dims, unit):
-    """From a little more than the diameter to the largest number there is, of arrays and of clouds of tensors."""
+    """From a little more than the diameter to the largest number there is, of arrays and of clouds
+    of tensors."""
     points = unit * (RNG(dims).standard_normal((70, dims)) + 3.0)
     widest = max(np.linalg.norm(points / unit - point / unit, axis=1).max() for point in points)
     clouds_of_points = [points]

@@ -1,4 +1,5 @@
-"""Graph Laplacians with the usual normalizations, against plain NumPy; the same contract as every operator."""
+"""Graph Laplacians with the usual normalizations, against plain NumPy; the same contract as every
+operator."""
 
 from functools import cache
 

@@ -65,7 +65,8 @@ def test_negative_semidefinite_and_self_adjoint(lap, dense, dtype):
 
 
 def test_rows_are_averages(bundle, dtype):
-    """P = 1 + scale Delta_1: its blocks are weights times orthogonal maps, and the weights of a row sum to one."""
+    """P = 1 + scale Delta_1: its blocks are weights times orthogonal maps, and the weights of a row
+    sum to one."""
     lap = bundle.laplacian(order=1)
     n, d = lap.num_points, lap.dim
     dense = lap.to_dense().double().numpy()
@@ -85,7 +86,8 @@ def test_rows_are_averages(bundle, dtype):
 
 
 def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
-    """Minus Delta is the sum of (I - P)^k / k over the scale, with as many terms as the order says."""
+    """Minus Delta is the sum of (I - P)^k / k over the scale, with as many terms as the order
+    says."""
     change = np.eye(len(dense)) - np.asarray(average_matrix(lap))
     terms = [np.linalg.matrix_power(change, k) / k for k in range(1, lap.generator.order + 1)]
     np.testing.assert_allclose(-lap.scale * dense, sum(terms), atol=10 * ROUNDING[dtype])
@@ -175,7 +177,8 @@ def test_numpy_in_numpy_out_and_torch_in_torch_out(space, dtype):
 
 
 class TestContract(OperatorContract):
-    """The shipped contract, on every space, in either precision and of every order; vector and scalar bundles."""
+    """The shipped contract, on every space, in either precision and of every order; vector and
+    scalar bundles."""
 
     @pytest.fixture(
         autouse=True, params=all_pairs(SPACES, DTYPES, ("vector", "scalar"), ORDERS), ids=str

@@ -12,7 +12,8 @@ import tangentbundle as tb
 HELP = {
     "tangentbundle": "from tangentbundle_cli import app; app(['--help'], standalone_mode=False)",
     "python -m tangentbundle": (
-        "import runpy; sys.argv = ['-m', '--help']\n"  # as Python has it while it looks for the module
+        # as Python has it while it looks for the module
+        "import runpy; sys.argv = ['-m', '--help']\n"
         "try: runpy.run_module('tangentbundle', run_name='__main__', alter_sys=True)\n"
         "except SystemExit: pass"
     ),

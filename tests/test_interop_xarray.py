@@ -12,7 +12,8 @@ LAT, LON = np.arange(-75, 76, 25.0), np.arange(0, 360, 30.0)
 
 
 def rotation(times=1, noise=0.0):
-    """Solid rotation about the axis, the u of which is the cosine of latitude, with a variable that is no wind."""
+    """Solid rotation about the axis, the u of which is the cosine of latitude, with a variable that
+    is no wind."""
     u = np.cos(np.radians(LAT))[None, :, None] * np.ones((times, 1, len(LON)))
     error = noise * np.random.default_rng(0).standard_normal((2, *u.shape))
     dims, dates = (

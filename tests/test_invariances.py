@@ -1,4 +1,5 @@
-"""Answers do not depend on the origin of the coordinates, on units, or on the device that a tensor names."""
+"""Answers do not depend on the origin of the coordinates, on units, or on the device that a tensor
+names."""
 
 import numpy as np
 import pytest
@@ -47,7 +48,8 @@ FIELDS = {
 
 
 def queries_among(points, seed):
-    """Places in the cloud: training points, places at many small distances from them, and places between them."""
+    """Places in the cloud: training points, places at many small distances from them, and places
+    between them."""
     rng = np.random.default_rng(seed)
     spacing = np.ptp(points, axis=0).max() / np.sqrt(len(points))
     moves = (
@@ -78,7 +80,8 @@ def test_predictions_do_not_depend_on_the_origin(name, model, offset):
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_different_places_have_different_answers(seed, offset):
-    """Wherever the origin is, a smooth prediction changes with the place, and in proportion to the move."""
+    """Wherever the origin is, a smooth prediction changes with the place, and in proportion to the
+    move."""
     points, vectors = plane_field(seed)
     moved = offset * 20.0
     model = tb.FieldInterpolator(GaussianProcess(Tangent()), dim=2, random_state=0).fit(
@@ -178,7 +181,8 @@ class OnGPU(torch.Tensor):
 
 @pytest.mark.parametrize("options", [{}, {"covariance": Tangent()}, {"model": NeighborMean()}])
 def test_the_device_does_not_change_the_model(options):
-    """The same model with the same uncertainty, or a refusal that names the model that computes elsewhere."""
+    """The same model with the same uncertainty, or a refusal that names the model that computes
+    elsewhere."""
     points, vectors = torus_field(seed=0, n=60)
     arrays = torch.from_numpy(points), torch.from_numpy(vectors)
     plain = tb.FieldDenoiser(**options, dim=2, random_state=0).fit(*arrays, noise_std=0.1)

@@ -1,4 +1,5 @@
-"""People's own files: every format there and back, guesses that are told, and bad files refused in a sentence."""
+"""People's own files: every format there and back, guesses that are told, and bad files refused in
+a sentence."""
 
 import contextlib
 import errno
@@ -352,7 +353,8 @@ def test_every_kind_of_dataset_is_written_in_every_format(kind, suffix, tmp_path
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk"])
 @pytest.mark.parametrize("letter", ["a", "é"])
 def test_names_are_long_enough_or_refused_by_name(letter, suffix, tmp_path):
-    """A name of any length is written and read, or refused with the same error before anything is done."""
+    """A name of any length is written and read, or refused with the same error before anything is
+    done."""
     for size in (*range(236, 260, 2), 300, 5000):
         name = letter * ((size - len(suffix) - 1) // len(letter.encode())) + f".{suffix}"
         if len(name.encode()) <= 255:
@@ -559,9 +561,10 @@ def test_a_full_disk(tmp_path):
     """Files of this process may have 2 kB: every writer meets the limit in its own way."""
     suffixes = ["csv", "npz", "nc", "parquet"]
     code = (
-        "import resource, signal, sys, numpy as np; from tangentbundle.io import *; "
-        "from tangentbundle.errors import OutputError; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "p = np.random.default_rng(0).standard_normal((2000, 3)); field = Field(Cloud(p, ('x', 'y', 'z')), p[None])\n"
+        "import resource, signal, sys, numpy as np; from tangentbundle.io import *; from "
+        "tangentbundle.errors import OutputError; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "p = np.random.default_rng(0).standard_normal((2000, 3)); field = Field(Cloud(p, ('x', "
+        "'y', 'z')), p[None])\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))\n"
         "for name in sys.argv[1:]:\n"
         "    try: write_field(field, name)\n"
@@ -590,7 +593,8 @@ FORGED = {
     "a.ply": b"ply\nformat ascii 1.0\nelement vertex 99999999999\nproperty double x\nend_header\n",
     "b.ply": b"ply\nformat ascii 1.0\nelement vertex 3\n",
     "a.vtk": b"# vtk DataFile Version 3.0\nv\nASCII\nDATASET POLYDATA\nPOINTS 99999999999 double\n",
-    "b.vtk": b"# vtk DataFile Version 3.0\nv\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 99999 99999 99999\n",
+    "b.vtk": b"# vtk DataFile Version 3.0\nv\nASCII\nDATASET STRUCTURED_POINTS\n"
+    b"DIMENSIONS 99999 99999 99999\n",
     "a.stl": b"\0" * 80 + b"\xff\xff\xff\x7f",
 }
 

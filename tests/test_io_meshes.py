@@ -1,4 +1,5 @@
-"""Mesh files of many programs: read as what they are, repaired when asked, or refused with a remedy."""
+"""Mesh files of many programs: read as what they are, repaired when asked, or refused with a
+remedy."""
 
 import meshio
 import numpy as np
@@ -14,7 +15,10 @@ POINTS = np.concatenate([np.eye(3), -np.eye(3)])
 SIGNS = [(a, b, c) for a in (0, 3) for b in (1, 4) for c in (2, 5)]
 FACES = np.array([(a, b, c) if (a + b + c) % 2 else (a, c, b) for a, b, c in SIGNS])
 BARE = Request(needs_vectors=False)
-CUBE = "v 0 0 0{c}\nv 1 0 0{c}\nv 1 1 0{c}\nv 0 1 0{c}\nv 0 0 1{c}\nv 1 0 1{c}\nv 1 1 1{c}\nv 0 1 1{c}\n"
+CUBE = (
+    "v 0 0 0{c}\nv 1 0 0{c}\nv 1 1 0{c}\nv 0 1 0{c}\nv 0 0 1{c}\nv 1 0 1{c}\nv 1 1 1{c}\nv 0 1 "
+    "1{c}\n"
+)
 OBJ = {
     "colours": CUBE.format(c=" 1 0 .5") + "f 1 4 3 2\nf 5 6 7 8\n",
     "texture": CUBE.format(c="")
@@ -83,7 +87,8 @@ def test_normals_and_colours_of_obj_meshes_are_no_vectors():
 
 
 def test_vertices_as_a_cloud_need_no_surface():
-    """Triangles of any orientation, or of a Moebius strip with a vertex that no triangle has, give the same cloud."""
+    """Triangles of any orientation, or of a Moebius strip with a vertex that no triangle has, give
+    the same cloud."""
     vertices, faces = icosphere(3)
     mixed = np.where(np.arange(len(faces))[:, None] % 2 == 0, faces[:, ::-1], faces)
     np.testing.assert_allclose(
@@ -106,7 +111,8 @@ def test_vertices_as_a_cloud_need_no_surface():
 
 @pytest.mark.parametrize("suffix", ["ply", "vtk", "npz"])
 def test_vertices_at_one_place_are_merged_when_asked(suffix, tmp_path):
-    """Triangles with corners of their own, and one without area, become the surface they were, with its vectors."""
+    """Triangles with corners of their own, and one without area, become the surface they were, with
+    its vectors."""
     vertices, faces = icosphere(1)
     corners, flow = np.append(faces.ravel(), [0, 0, 1]), np.cross(vertices, [0.0, 0, 1])
     soup = Mesh(vertices[corners], np.arange(len(corners)).reshape(-1, 3))

@@ -119,7 +119,8 @@ def described(field):
 
 
 def outcome(path, request):
-    """Whether the file was read: the same then comes back after it was written. Otherwise it was refused by name."""
+    """Whether the file was read: the same then comes back after it was written. Otherwise it was
+    refused by name."""
     try:
         field = read_field(path, request)
     except TangentBundleError:
@@ -210,7 +211,8 @@ def test_a_long_header_is_read_to_its_end(tmp_path):
 
 
 def test_cells_that_are_passed_through_stay_as_they_are(tmp_path):
-    """Formulas of spreadsheets, words that mean missing numbers, quotes and line ends come back as the same text."""
+    """Formulas of spreadsheets, words that mean missing numbers, quotes and line ends come back as
+    the same text."""
     cells = [
         "=1+1",
         "+cmd",
@@ -245,7 +247,8 @@ def test_numbers_written_to_text_come_back(dtype, tmp_path):
 
 
 def test_columns_of_parquet_keep_their_types(tmp_path):
-    """Those that are passed through, of any type; numbers in any type are read, others are refused."""
+    """Those that are passed through, of any type; numbers in any type are read, others are
+    refused."""
     table = pd.DataFrame(
         {"x": np.arange(5), "y": np.ones(5, "f4"), "vx": [1, 2, 3, 4, 5], "vy": 1.0}
     )

@@ -1,4 +1,5 @@
-"""Numbers of files mean what the file says: a missing cell is never a number, and components have one unit."""
+"""Numbers of files mean what the file says: a missing cell is never a number, and components have
+one unit."""
 
 import warnings
 from itertools import product
@@ -29,7 +30,8 @@ LAYOUTS = ("grid", "stations", "cloud")
 
 
 def never_a_number(read, dropped=True):
-    """Whatever is read is something that was written; the hole is left out, or the file is refused by name."""
+    """Whatever is read is something that was written; the hole is left out, or the file is refused
+    by name."""
     try:
         field = read()
     except (NonFiniteError, InvalidInputError) as error:
@@ -43,7 +45,8 @@ def never_a_number(read, dropped=True):
 
 
 def in_every_way(path):
-    """The readers of one dataset: as a file, with rows left out, through the accessor, and as wind."""
+    """The readers of one dataset: as a file, with rows left out, through the accessor, and as
+    wind."""
     for request in (Request(), Request(drop_missing=True)):
         never_a_number(lambda request=request: read_field(path, request), request.drop_missing)
     with warnings.catch_warnings():
@@ -55,7 +58,8 @@ def in_every_way(path):
 
 
 class Marks:
-    """How a cell of a dataset is marked as missing: attributes, and what is stored in the hole, if it is written."""
+    """How a cell of a dataset is marked as missing: attributes, and what is stored in the hole, if
+    it is written."""
 
     def __init__(self, stored=None, **attributes):
         self.stored, self.attributes = stored, attributes
@@ -110,7 +114,8 @@ CASES = [(layout, kind, how) for layout in LAYOUTS for kind in FILLS for how in 
     "layout, kind, how", [c for c in CASES if c[0] == "grid" or c[1] in ("i2", "u1", "f4")]
 )
 def test_a_missing_cell_of_netcdf_is_never_a_number(layout, kind, how, tmp_path):
-    """Every type of NetCDF, every marker, packed or not, on a grid, at stations, and in a cloud of points."""
+    """Every type of NetCDF, every marker, packed or not, on a grid, at stations, and in a cloud of
+    points."""
     mark = marks(kind)[how]
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         if layout == "grid":
@@ -328,7 +333,8 @@ def test_the_accessor_and_the_wind_convert_too(units, tmp_path):
 
 @pytest.mark.parametrize("file", FORMATS)
 def test_unknown_units(file, tmp_path):
-    """Equal ones pass, different ones are refused, and a component without a unit has that of the other."""
+    """Equal ones pass, different ones are refused, and a component without a unit has that of the
+    other."""
     field = read_field(
         write_with_units(tmp_path / file, ("furlong/fortnight", "furlong/fortnight"))
     )
@@ -377,7 +383,8 @@ def test_standard_errors_of_stations_in_datasets(tmp_path):
 
 
 def test_clouds_in_datasets(tmp_path):
-    """Integers become float64, and standard errors are converted from the unit of their variable."""
+    """Integers become float64, and standard errors are converted from the unit of their
+    variable."""
     names = ("x", "y", "z", "vx", "vy", "vz")
     columns = np.random.default_rng(0).integers(-99, 99, (6, 24))
     for points, vectors in ((np.int32, np.int16), (np.int16, np.float32), (np.float32, np.float32)):

@@ -34,7 +34,8 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 @cache
 def parts(kind=2, dtype=torch.float64):
-    """Bundles of different sizes, scales and orders, of rank 1, 2 or 3, with reflections ("Klein"), or of functions."""
+    """Bundles of different sizes, scales and orders, of rank 1, 2 or 3, with reflections ("Klein"),
+    or of functions."""
     if kind == "Klein":
         clouds = [(KleinBottle(4), 90, 1.0), (KleinBottle(4), 110, 2.0)]
     else:
@@ -259,7 +260,8 @@ def test_joins_nest_and_one_is_enough():
 
 
 def test_matrices_stay_with_the_parts():
-    """Joins in another order, as in training with shuffled clouds, compute no decomposition again."""
+    """Joins in another order, as in training with shuffled clouds, compute no decomposition
+    again."""
     fresh = [p.to(dtype=torch.float64) for p in parts()]
     h = tb.Heat(step(2))
     tb.join(fresh)

@@ -19,7 +19,8 @@ class Plain(Kernel):
 
 
 def numerical_moment(kernel, p, d):
-    r"""The sphere's area by the recurrence |S^{d-1}| = 2 pi / (d - 2) |S^{d-3}|; the radius by quadrature."""
+    r"""The sphere's area by the recurrence |S^{d-1}| = 2 pi / (d - 2) |S^{d-3}|; the radius by
+    quadrature."""
     area = 2.0 if d % 2 else 2 * np.pi
     for m in range(3 if d % 2 else 4, d + 1, 2):
         area *= 2 * np.pi / (m - 2)

@@ -79,7 +79,8 @@ def test_poles_and_date_line():
         for i, j in zip(bundle.graph.rows.tolist(), bundle.graph.indices.tolist(), strict=True)
     }
     assert {(0, 1), (2, 3), (4, 5), (6, 7)} <= pairs
-    # Longitude is irrelevant: turning the globe, also across the date line, does not change the operator.
+    # Longitude is irrelevant: turning the globe, also across the date line, does not change the
+    # operator.
     turned = TangentBundle.from_latlon(lat, (lon + 77.0 + 180) % 360 - 180)
     x = rng.standard_normal((600, 2, 2))
     a, b = bundle.laplacian() @ x, turned.laplacian() @ x
@@ -185,7 +186,8 @@ def test_mesh_frames_are_tangent_and_oriented(levels, most):
 
 
 def test_vertex_normals_are_weighted_by_area():
-    """A roof: two triangles over the plane, one twice the other's area, meet at vertices 0 and 1."""
+    """A roof: two triangles over the plane, one twice the other's area, meet at vertices 0 and
+    1."""
     vertices = np.array([[0.0, 0, 0], [0, 1, 0], [2, 0, 0], [0, 0, 1.0]])
     faces = np.array([[0, 2, 1], [0, 1, 3]])
     frames = mesh_frames(vertices, faces)

@@ -1,4 +1,5 @@
-"""The order of the packages is the flow of data: a module imports only from its own package and from earlier ones."""
+"""The order of the packages is the flow of data: a module imports only from its own package and
+from earlier ones."""
 
 import ast
 from graphlib import CycleError, TopologicalSorter
@@ -68,7 +69,8 @@ def top_level(module: str) -> str:
 
 
 def imports(source: str, module: str, is_package: bool, known: set[str]) -> set[str]:
-    """Modules that a module imports, also inside functions; imports for type checkers alone do not count."""
+    """Modules that a module imports, also inside functions; imports for type checkers alone do not
+    count."""
     found, pending = set(), [ast.parse(source)]
     while pending:
         node = pending.pop()

@@ -1,4 +1,5 @@
-"""The connection Laplacian of a triangle mesh: exact on flat surfaces, equal to potpourri3d's on curved ones."""
+"""The connection Laplacian of a triangle mesh: exact on flat surfaces, equal to potpourri3d's on
+curved ones."""
 
 import numpy as np
 import pytest
@@ -60,8 +61,9 @@ REFERENCE = {
         140.303,
     ],
 }
-"""Eigenvalues times area of potpourri3d 1.4.0, ``MeshVectorHeatSolver(V, F).get_connection_laplacian()`` with a third
-of the triangles at each vertex as mass (``benchmarks.meshes.reference``)."""
+"""Eigenvalues times area of potpourri3d 1.4.0,
+``MeshVectorHeatSolver(V, F).get_connection_laplacian()`` with a third of the triangles at each
+vertex as mass (``benchmarks.meshes.reference``)."""
 
 
 def plane(n=300, seed=0):
@@ -89,7 +91,8 @@ def patch():
     [("bunny", bunny), ("torus", lambda: torus(70, 36, 0.9)), ("genus 2", lambda: genus_two(0.08))],
 )
 def test_eigenvalues_of_potpourri3d(name, mesh):
-    """Within 1 %, and every one twice, on a scanned mesh, with very uneven triangles, and of genus 2."""
+    """Within 1 %, and every one twice, on a scanned mesh, with very uneven triangles, and of genus
+    2."""
     found = mesh()
     if found is None:
         pytest.skip("there is no bunny next to the repository")
@@ -129,7 +132,8 @@ def test_linear_functions_on_a_plane():
 
 
 def test_the_operator_is_never_positive():
-    """Also on rough patches with obtuse triangles at the boundary, whose cotangents are negative."""
+    """Also on rough patches with obtuse triangles at the boundary, whose cotangents are
+    negative."""
     for seed in range(12):
         vertices, faces = plane(40, seed)
         vertices[:, 2] = np.random.default_rng(seed).normal(size=len(vertices))
@@ -176,7 +180,8 @@ def test_the_spectrum_of_the_sphere_converges():
 
 
 def test_coordinates_agree_with_the_frames():
-    """A smooth field in space is smooth in coordinates: the energy of a gradient field on the sphere is its own."""
+    """A smooth field in space is smooth in coordinates: the energy of a gradient field on the
+    sphere is its own."""
     vertices, faces = icosphere(4)
     sphere, bundle = tb.manifolds.Sphere(2), TangentBundle.from_mesh(vertices, faces)
     lap, field = bundle.laplacian(), bundle.to_coordinates(sphere.gradient_field(vertices, 2))

@@ -1,4 +1,5 @@
-"""Meshes with a boundary: surfaces of revolution against their equation in one variable, and small bends of a plane."""
+"""Meshes with a boundary: surfaces of revolution against their equation in one variable, and small
+bends of a plane."""
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from tangentbundle import TangentBundle
 
 
 class Profile:
-    """A surface of revolution: distance ``radius(s)`` from the axis and height ``z(s)``, at arc length s from below.
+    """A surface of revolution: distance ``radius(s)`` from the axis and height ``z(s)``, at arc
+    length s from below.
 
     ``slope`` is the derivative of the radius.
     """
@@ -23,7 +25,8 @@ class Profile:
 
     @classmethod
     def cap(cls, angle):
-        """The points of the unit sphere within an angle of the pole; a hemisphere for a right angle."""
+        """The points of the unit sphere within an angle of the pole; a hemisphere for a right
+        angle."""
         return cls(angle, np.sin, np.cos, np.cos)
 
     @classmethod
@@ -54,7 +57,8 @@ class Profile:
         )
 
     def eigenvalues(self, count, cells=600):
-        """The lowest eigenvalues for fields that are free at the boundary, each twice as on every oriented surface.
+        """The lowest eigenvalues for fields that are free at the boundary, each twice as on every
+        oriented surface.
 
         Fields ``f(s) exp(i m phi)`` in the axes along and across meridians have the energy density
         ``f'(s)**2 + (m - r')**2 / r**2 f**2``.
@@ -177,7 +181,8 @@ def test_eigenvalues_are_continuous_in_the_amplitude(bend, pattern):
 
 
 def test_meshes_and_clouds_agree_up_to_the_rim():
-    """A surface without symmetries: smooth rim, jagged rim, finer meshes, and points without triangles."""
+    """A surface without symmetries: smooth rim, jagged rim, finer meshes, and points without
+    triangles."""
 
     def surface(xy):
         x, y = xy.T

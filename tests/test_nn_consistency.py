@@ -1,4 +1,5 @@
-"""One class, several systems: graph networks, perceptrons, convolutions in time, recurrences, written by hand."""
+"""One class, several systems: graph networks, perceptrons, convolutions in time, recurrences,
+written by hand."""
 
 from functools import cache
 
@@ -73,7 +74,8 @@ def test_on_the_identity_it_is_a_perceptron():
 
 @pytest.mark.parametrize("channels", [(2, 5), (5, 2)])
 def test_on_a_path_it_is_a_causal_convolution(channels):
-    """Both sides of the bank, and two layers, against torch's convolution with zeros to the left."""
+    """Both sides of the bank, and two layers, against torch's convolution with zeros to the
+    left."""
     path = DirectedPath.of(30, spacing=0.5)
     wide, high = channels
     net = nn.TNN([wide, high, 1], taps=4, step=0.5, activation=TANH).double()
@@ -145,7 +147,8 @@ def test_on_the_identity_it_is_an_elman_network():
 
 
 def test_the_recurrence_is_the_paper_formula():
-    """``z_{l,t} = tanh(sum_k h_k e^{k Delta} z_{l-1,t} + sum_k w_k e^{k Delta} z_{l,t-1})`` with dense exponentials."""
+    """``z_{l,t} = tanh(sum_k h_k e^{k Delta} z_{l-1,t} + sum_k w_k e^{k Delta} z_{l,t-1})`` with
+    dense exponentials."""
     lap = bundle(60).laplacian()
     step = 3 * lap.scale
     net = nn.RecurrentTNN([1, 1, 1, 1], taps=2, step=step).double()

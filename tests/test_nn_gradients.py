@@ -1,4 +1,5 @@
-"""One network, every way of evaluating it: equal outputs, and gradients that finite differences confirm."""
+"""One network, every way of evaluating it: equal outputs, and gradients that finite differences
+confirm."""
 
 import warnings
 from functools import cache
@@ -41,7 +42,8 @@ OPERATORS = {"one bundle": laplacian, "joined": joined}
 
 
 def make(method, learned=False, activation=None, channels=(1, 3, 1)):
-    """Layers on either side of the bank: more channels out than in, then fewer; fixed or learned times."""
+    """Layers on either side of the bank: more channels out than in, then fewer; fixed or learned
+    times."""
     times = [torch.nn.Parameter(torch.tensor(k * STEP)) for k in (1, 2)]
     bank = [tb.Heat(t) for t in (0.0, *times)] if learned else None
     return nn.TNN(
@@ -82,7 +84,8 @@ def test_every_path_gives_the_same(kind, dim, learned):
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("kind", OPERATORS)
 def test_merging_is_the_transpose_of_a_bank(kind, name):
-    """``<y_k, h_k x>`` summed over k is ``<merge(y), x>``, as filters are self-adjoint; and it is the sum it says."""
+    """``<y_k, h_k x>`` summed over k is ``<merge(y), x>``, as filters are self-adjoint; and it is
+    the sum it says."""
     operator, method = OPERATORS[kind](), METHODS[name]
     filters = [tb.Heat(0.1), tb.FIR([0.5, -1.0, 0.3], 0.2), tb.Heat(0.7)]
     x, ys = random_signal(operator), [random_signal(operator, seed=s) for s in (1, 2, 3)]
@@ -201,7 +204,8 @@ def test_inference_before_training_does_no_harm(kind, method):
 
 
 def test_learned_times_keep_no_matrices():
-    """Every evaluation without gradients would otherwise form matrices of its own, and keep them."""
+    """Every evaluation without gradients would otherwise form matrices of its own, and keep
+    them."""
     operator = laplacian().to(dtype=torch.float64)
     net = make(None, learned=True)
     x = random_signal(operator, channels=1)

@@ -1,4 +1,5 @@
-"""Networks on functions and fields: symmetries, the derivatives they are made of, gradients, refusals."""
+"""Networks on functions and fields: symmetries, the derivatives they are made of, gradients,
+refusals."""
 
 from functools import cache
 
@@ -41,7 +42,8 @@ def test_frames_and_rotations_do_not_matter(dim):
 
 
 def test_one_layer_is_its_formula():
-    """All weights but one are zero: what is left is a divergence, a length, a gradient, a covariant derivative."""
+    """All weights but one are zero: what is left is a divergence, a length, a gradient, a covariant
+    derivative."""
     base = bundle(2, 400)
     operators, derivatives = nn.MixedOperators.of(base), tb.calculus.Derivatives(base)
     layer = nn.MixedTNN([1, 1], [1, 1], taps=1).double().layers[0]

@@ -1,4 +1,5 @@
-"""Networks in every precision, under autocast and not: they run forward and backward, or say why not."""
+"""Networks in every precision, under autocast and not: they run forward and backward, or say why
+not."""
 
 import contextlib
 
@@ -40,7 +41,8 @@ def run(net, dtype, signal=None, cast=None):
 
 @pytest.mark.parametrize("signal, cast", [*CASTS, (torch.float16, torch.float16)], ids=str)
 def test_autocast_and_signals_in_half_precision(signal, cast):
-    """The answers are those in float32 within the precision; weights and their gradients stay in float32."""
+    """The answers are those in float32 within the precision; weights and their gradients stay in
+    float32."""
     for name in NAMES:
         if cast is None and name.startswith(("activation", "method")):
             continue

@@ -1,4 +1,5 @@
-"""Learned sheaves: layers against dense formulas, symmetries, PyTorch Geometric, files, and bad input."""
+"""Learned sheaves: layers against dense formulas, symmetries, PyTorch Geometric, files, and bad
+input."""
 
 import copy
 import itertools
@@ -146,7 +147,8 @@ def test_names_of_nodes_and_directions_of_edges_do_not_matter(name):
 
 @pytest.mark.parametrize("dim", [2, 3])
 def test_connection_sheaves_are_the_tangent_bundle(dim):
-    """Their spectrum is that of exact tangent spaces. On a flat space the d parallel fields have no energy."""
+    """Their spectrum is that of exact tangent spaces. On a flat space the d parallel fields have no
+    energy."""
     space = tb.manifolds.Sphere(dim)
     points = space.sample(400, seed=0)
     graph = tb.TangentBundle.from_points(points, dim=dim).graph

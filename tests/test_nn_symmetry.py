@@ -1,4 +1,5 @@
-"""What networks respect: changes of frames, rotations of space, the order of the points; and what they do not."""
+"""What networks respect: changes of frames, rotations of space, the order of the points; and what
+they do not."""
 
 from functools import cache
 
@@ -102,7 +103,8 @@ def test_recurrent_networks_do_not_see_frames(dim):
 @pytest.mark.parametrize("pool", [True, False])
 @pytest.mark.parametrize("dim", SPACES)
 def test_readouts_are_invariant(dim, pool):
-    """Numbers do not change with the frames, nor with a rotation of space; pooled ones nor with the points' order."""
+    """Numbers do not change with the frames, nor with a rotation of space; pooled ones nor with the
+    points' order."""
     base, other = bundle(dim), turned(dim)
     readout = nn.InvariantReadout(4, 3, pool=pool)
     net = shuffled(nn.TNN([2, 4], step=step(dim), output=nn.NormTanh(), readout=readout))
@@ -202,7 +204,8 @@ def test_coordinatewise_relu_sees_frames(dim):
 
 @pytest.mark.parametrize("dim", [2, 3])
 def test_coordinatewise_tanh_sees_frames_the_more_the_larger_the_field(dim, record_property):
-    """The paper's network: 12 % (d = 2) and 21 % (d = 3) for unit fields, more for large, nothing for small ones."""
+    """The paper's network: 12 % (d = 2) and 21 % (d = 3) for unit fields, more for large, nothing
+    for small ones."""
     small, unit, large = (frame_dependence(dim, amplitude=a) for a in (1e-3, 1.0, 5.0))
     print(
         f"frame dependence of coordinatewise tanh, d = {dim}: {small:.1e}, {unit:.3f}, {large:.3f}"

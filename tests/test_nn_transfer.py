@@ -1,4 +1,5 @@
-"""Weights belong to no cloud: they move to other samples, files, precisions, copies and compilers."""
+"""Weights belong to no cloud: they move to other samples, files, precisions, copies and
+compilers."""
 
 import copy
 import io
@@ -36,7 +37,8 @@ def network():
 
 @cache
 def output(n):
-    """The network's ambient output on the first n points of one cloud; frames and scale are estimated anew."""
+    """The network's ambient output on the first n points of one cloud; frames and scale are
+    estimated anew."""
     points = torch.from_numpy(cloud()[:n])
     bundle = tb.TangentBundle.from_points(points, dim=2)
     with torch.no_grad():
@@ -54,7 +56,8 @@ def test_a_network_transfers_between_samples_of_one_surface():
 
 
 def test_a_layer_converges_to_the_continuous_one():
-    """Theorem 1 with a truth: on an eigenfield the filters are known numbers, and the nonlinearity is pointwise."""
+    """Theorem 1 with a truth: on an eigenfield the filters are known numbers, and the nonlinearity
+    is pointwise."""
     net = nn.TNN([1, 3], taps=3, step=0.1, output=nn.NormTanh()).double()
     weight = net.layers[0].conv.weight.detach()
     response = torch.exp(
@@ -74,7 +77,8 @@ def test_a_layer_converges_to_the_continuous_one():
 
 
 def test_pooled_readouts_do_not_see_the_sampling_density():
-    """Means in the mass: an uneven sample gives the numbers of an even one, where plain means do not."""
+    """Means in the mass: an uneven sample gives the numbers of an even one, where plain means do
+    not."""
     net = nn.TNN([1, 3], step=0.1, readout=nn.InvariantReadout(3, 4)).double()
     for layer in (net.readout.first, net.readout.second):
         torch.nn.init.zeros_(layer.bias)  # only what comes from the field
@@ -199,7 +203,8 @@ def test_parts_remember_their_arguments():
 @pytest.mark.filterwarnings("ignore")  # torch's compiler looks at .grad of tensors that have none
 @pytest.mark.parametrize("joined, method", [(False, tb.Chebyshev(1e-10)), (True, None)], ids=str)
 def test_compiled_networks_give_the_same(joined, method):
-    """torch.compile, forward and backward; what is kept on the operator is kept outside its graphs."""
+    """torch.compile, forward and backward; what is kept on the operator is kept outside its
+    graphs."""
     part = laplacian().to(dtype=torch.float64)
     operator = tb.join([part, part]) if joined else part
     torch.compiler.reset()

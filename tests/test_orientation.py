@@ -1,4 +1,5 @@
-"""The orientation of surfaces follows a rule: other samples of the same surface have the same sign of curl."""
+"""The orientation of surfaces follows a rule: other samples of the same surface have the same sign
+of curl."""
 
 import warnings
 
@@ -23,7 +24,8 @@ def turns(dims, count=3):
 
 
 def sheet(seed, dims=3, amplitude=0.0, noise=0.0, n=250):
-    """Points of a graph over the plane, and the field that turns around the third axis, seen from above."""
+    """Points of a graph over the plane, and the field that turns around the third axis, seen from
+    above."""
     rng = np.random.default_rng(seed)
     x, y = rng.uniform(size=(2, n)) * [[2], [1]]
     zero = np.zeros_like(x)
@@ -120,7 +122,8 @@ def test_each_component_is_oriented_by_itself():
 
 
 def wound_field(seed, dims):
-    """A Clifford torus in a space of so many dimensions, a field on it, and a function like the field's vorticity."""
+    """A Clifford torus in a space of so many dimensions, a field on it, and a function like the
+    field's vorticity."""
     points = tb.manifolds.FlatTorus((1.0, 1.0)).sample(400, seed=seed)
     angle = np.arctan2(points[:, 1], points[:, 0])
     around = np.stack([0 * angle, 0 * angle, -points[:, 3], points[:, 2]], axis=1)

@@ -1,4 +1,5 @@
-"""The paper to the letter: its algorithms against plain NumPy, and a page on which every numbered item is found."""
+"""The paper to the letter: its algorithms against plain NumPy, and a page on which every numbered
+item is found."""
 
 import re
 from functools import cache
@@ -106,7 +107,8 @@ def test_the_sampling_operator():
 
 
 def test_the_dd_tnn():
-    """The network of the experiments, in matrix form: X' = tanh(sum_k (e^Delta)^k X H_k), linear at the end."""
+    """The network of the experiments, in matrix form: X' = tanh(sum_k (e^Delta)^k X H_k), linear at
+    the end."""
     lap = bundle("torus of the experiments").laplacian(calibrate=False)
     net = tb.nn.TNN([1, 8, 4, 1], taps=2, activation=tb.nn.Coordinatewise(torch.tanh)).double()
     x = np.random.default_rng(0).standard_normal((200, 2, 1))
@@ -120,7 +122,8 @@ def test_the_dd_tnn():
 
 
 def test_the_filter_of_figure_4():
-    """t^2/6 has the response 1/(3 lambda^3): lowpass, and non-amplifying and Lipschitz away from zero only."""
+    """t^2/6 has the response 1/(3 lambda^3): lowpass, and non-amplifying and Lipschitz away from
+    zero only."""
     lam = np.array([0.75, *np.log(np.arange(3, 10))])
     h = tb.ImpulseResponse(lambda t: t**2 / 6, horizon=80.0)
     np.testing.assert_allclose(h.response(lam), 1 / (3 * lam**3), rtol=1e-9)
@@ -171,14 +174,16 @@ def test_assumption_a3(name, size):
     ids=lambda value: str(value),
 )
 def test_the_automatic_scale_keeps_the_bound_of_theorem_1(manifold, reach, injectivity):
-    """The radius of neighbourhoods, sqrt(eps), is below the injectivity radius and the inverse condition number."""
+    """The radius of neighbourhoods, sqrt(eps), is below the injectivity radius and the inverse
+    condition number."""
     for n, seed in ((2_000, 0), (5_000, 1)):
         bundle = tb.TangentBundle.from_points(manifold.sample(n, seed=seed), dim=2)
         assert 0 < np.sqrt(bundle.eps) <= min(injectivity, reach)
 
 
 def test_the_papers_scales_against_the_bound_of_theorem_1():
-    """Neighbourhoods of radius 0.71 on a tube of radius 0.1; on an Earth of radius 6356.8 no point has a neighbour."""
+    """Neighbourhoods of radius 0.71 on a tube of radius 0.1; on an Earth of radius 6356.8 no point
+    has a neighbour."""
     assert np.sqrt(0.5) > 0.1
     with pytest.warns(tb.errors.GlobalNeighborhoodWarning):
         tb.TangentBundle.from_points(

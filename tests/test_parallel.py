@@ -20,7 +20,8 @@ X = np.random.default_rng(0).standard_normal((3000, 2, 5))
 
 @pytest.fixture
 def several_threads():
-    """More threads than the library would use here, so that the pool is at work even on one core."""
+    """More threads than the library would use here, so that the pool is at work even on one
+    core."""
     threads = torch.get_num_threads()
     torch.set_num_threads(3)
     yield

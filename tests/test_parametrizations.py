@@ -18,7 +18,8 @@ def numbers(kind, d, *batch, scale=1.0):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("kind", ORTHOGONAL, ids=repr)
 def test_maps_are_orthogonal(kind, d):
-    """Far from zero, too; the determinant is that of a product of rotations or of d - 1 reflections."""
+    """Far from zero, too; the determinant is that of a product of rotations or of d - 1
+    reflections."""
     for scale in (0.0, 1.0, 30.0):
         maps = kind(numbers(kind, d, 2, 7, scale=scale), d)
         assert maps.shape == (2, 7, d, d)
@@ -33,7 +34,8 @@ def test_maps_are_orthogonal(kind, d):
 
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_both_rotations_agree_along_a_line(d):
-    """The Cayley transform of A has the angles 2 atan of those of A: for planes exp(2 atan(a) J)."""
+    """The Cayley transform of A has the angles 2 atan of those of A: for planes exp(2 atan(a)
+    J)."""
     small = 1e-4 * numbers(tb.nn.Cayley(), d, 5)
     torch.testing.assert_close(
         tb.nn.Cayley()(small, d), tb.nn.MatrixExponential()(2 * small, d), atol=1e-10, rtol=0

@@ -1,4 +1,5 @@
-"""Pictures: maps keep areas and directions, arrows are spread evenly, surfaces hide what lies behind them."""
+"""Pictures: maps keep areas and directions, arrows are spread evenly, surfaces hide what lies
+behind them."""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""What a picture shows: all arrows up to their tips, on the same axes in all panels; and inputs that are refused."""
+"""What a picture shows: all arrows up to their tips, on the same axes in all panels; and inputs
+that are refused."""
 
 import warnings
 

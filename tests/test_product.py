@@ -23,7 +23,8 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def matrix_of(d, dtype, reflections, n=130, sort=True):
-    """A random block-sparse matrix in the library's storage, with rows of very different length, one of them empty.
+    """A random block-sparse matrix in the library's storage, with rows of very different length,
+    one of them empty.
 
     ``sort``: results go to other rows than inputs come from.
     """
@@ -187,7 +188,8 @@ def test_gradients_of_first_and_second_order(space):
 
 
 def test_gradient_is_the_transposed_product():
-    """Not the product itself: the operator is self-adjoint in the mass, not in the plain inner product."""
+    """Not the product itself: the operator is self-adjoint in the mass, not in the plain inner
+    product."""
     lap = bundle_of(FlatTorus((1.0, 0.7))).laplacian()
     x = torch.randn(lap.num_points, 2, 3, dtype=torch.float64, requires_grad=True)
     g = torch.randn(lap.num_points, 2, 3, dtype=torch.float64)

@@ -1,4 +1,5 @@
-"""What a reader leaves out, it says: other vectors, unknown columns, later times; and arrays it does not know stay."""
+"""What a reader leaves out, it says: other vectors, unknown columns, later times; and arrays it
+does not know stay."""
 
 import numpy as np
 import pandas as pd
@@ -169,7 +170,8 @@ def test_series_are_not_taken_for_duplicates(name, suffix, tmp_path):
 @pytest.mark.parametrize(("n", "fields"), [(30, 1), (30, 4), (12, 12), (12, 3)])
 @pytest.mark.parametrize("as_columns", [True, False])
 def test_archives_keep_arrays_of_any_shape(as_columns, n, fields, tmp_path):
-    """Without some points: arrays with one value a point lose these, and all others are as they were."""
+    """Without some points: arrays with one value a point lose these, and all others are as they
+    were."""
     rng = np.random.default_rng(n + fields)
     points, vectors = rng.standard_normal((n, 3)), rng.standard_normal((fields, n, 3))
     vectors = vectors if fields > 1 else vectors[0]

@@ -1,4 +1,5 @@
-"""Reports: one file that needs nothing else, safe whatever the data are called, opened and clicked in a browser."""
+"""Reports: one file that needs nothing else, safe whatever the data are called, opened and clicked
+in a browser."""
 
 import json
 import re
@@ -307,9 +308,12 @@ def test_the_mouse_reads_values_off_the_map(browser, folder):
         *("predicted", "streamlines", "uncertainty"),
     ]
     place = visit.page.evaluate("""() => {
-        const plot = document.querySelectorAll('.plot')[1], l = plot._fullLayout, box = plot.getBoundingClientRect();
-        const k = plot.data.findIndex((t) => t.visible && t.mode === 'markers'), t = plot._fullData[k];
-        return [box.left + l.xaxis._offset + l.xaxis.l2p(t.x[7]), box.top + l.yaxis._offset + l.yaxis.l2p(t.y[7])];
+        const plot = document.querySelectorAll('.plot')[1], l = plot._fullLayout;
+        const box = plot.getBoundingClientRect();
+        const k = plot.data.findIndex((t) => t.visible && t.mode === 'markers');
+        const t = plot._fullData[k];
+        return [box.left + l.xaxis._offset + l.xaxis.l2p(t.x[7]),
+                box.top + l.yaxis._offset + l.yaxis.l2p(t.y[7])];
     }""")
     visit.page.mouse.move(place[0] - 3, place[1])
     visit.page.mouse.move(*place)
@@ -378,7 +382,8 @@ def test_surfaces_are_shaded_and_turn_together(browser, folder):
     eye = {"x": 0.1, "y": 2, "z": 0.3}
     visit.page.evaluate(
         """(eye) => { for (const x of [3, 2, 1, eye.x])  // a drag: events follow each other quickly
-            document.querySelectorAll('.plot')[1].emit('plotly_relayouting', {'scene.camera.eye': {...eye, x}}); }""",
+            const plot = document.querySelectorAll('.plot')[1];
+            plot.emit('plotly_relayouting', {'scene.camera.eye': {...eye, x}}); }""",
         eye,
     )
     visit.page.wait_for_function(

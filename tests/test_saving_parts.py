@@ -1,4 +1,5 @@
-"""Whatever trains can be saved: every part and network of a registry comes back with the same outputs."""
+"""Whatever trains can be saved: every part and network of a registry comes back with the same
+outputs."""
 
 import functools
 import io

@@ -145,7 +145,8 @@ def spectrum_error(shape, points, neighbors=None, count=8):
     ids=lambda value: getattr(value, "name", None),
 )
 def test_thin_shapes_have_right_eigenvalues(shape, n, limit):
-    """The usual number of neighbours would be wrong by factors: it reaches around tubes and into other sheets."""
+    """The usual number of neighbours would be wrong by factors: it reaches around tubes and into
+    other sheets."""
     assert spectrum_error(shape, shape.sample(n, seed=1)) < limit
 
 

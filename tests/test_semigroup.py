@@ -135,7 +135,8 @@ def test_composition_on_a_path_is_convolution_of_kernels():
 
 
 def test_the_generator_is_the_upwind_difference():
-    """It approximates -d/dx to first order, and delays by Euler steps that converge to the shift."""
+    """It approximates -d/dx to first order, and delays by Euler steps that converge to the
+    shift."""
     errors = []
     for n in (100, 200, 400):
         path = DirectedPath.of(n, spacing=1.0 / n)

@@ -112,7 +112,8 @@ def test_coboundary_edge_by_edge(name):
 
 
 def test_every_edge_counts_once():
-    """Both directions, self loops and transports: which listing is read, and which vertices are left alone."""
+    """Both directions, self loops and transports: which listing is read, and which vertices are
+    left alone."""
     edges, maps, weights, _ = example("planes")
     expected = tb.Sheaf.from_edges(edges, maps, weights).laplacian().to_dense()
     loops = torch.arange(4).repeat(2, 1)
@@ -150,9 +151,10 @@ def test_bases_of_the_stalks_do_not_matter(degrees):
     """Orthogonal changes of basis of vertex and edge stalks turn the Laplacian with them."""
     edges, maps, weights, n = example("spaces")
     noise = torch.Generator().manual_seed(0)
-    draw = lambda *shape: torch.linalg.qr(
-        torch.randn(*shape, generator=noise, dtype=torch.float64)
-    )[0]  # noqa: E731
+
+    def draw(*shape):
+        return torch.linalg.qr(torch.randn(*shape, generator=noise, dtype=torch.float64))[0]
+
     at_vertices, at_edges = draw(n, 3, 3), draw(15, 1, 2, 2)
     turned = at_edges @ maps @ at_vertices[edges.T].mT
     x = torch.randn(n, 3, 2, generator=noise, dtype=torch.float64)

@@ -1,4 +1,5 @@
-"""Learned sheaves: gradients with respect to maps and weights, through products, filters and networks."""
+"""Learned sheaves: gradients with respect to maps and weights, through products, filters and
+networks."""
 
 import numpy as np
 import pytest
@@ -36,7 +37,8 @@ def laplacian(maps, weights, degrees=None):
 
 
 def dense(maps, weights, degrees):
-    """The same written out in plain torch; gradients of inverse roots by torch, for simple eigenvalues."""
+    """The same written out in plain torch; gradients of inverse roots by torch, for simple
+    eigenvalues."""
     d, eye = maps.shape[-1], torch.eye(maps.shape[-1], dtype=torch.float64)
     rows = []
     for e in range(5):
@@ -65,7 +67,8 @@ def dense(maps, weights, degrees):
     "d, k, orthogonal", [(1, 1, False), (2, 3, False), (3, 2, False), (3, 3, True)]
 )
 def test_derivatives_of_products(d, k, orthogonal, degrees):
-    """Of first and second order; orthogonal maps have blocks with equal eigenvalues, k < d singular ones."""
+    """Of first and second order; orthogonal maps have blocks with equal eigenvalues, k < d singular
+    ones."""
     if k < d and degrees == BlockDegrees():
         degrees = BlockDegrees(0.1)  # a singular block has a discontinuous inverse
     maps, weights, x = inputs(d, k, orthogonal)
@@ -89,7 +92,8 @@ FILTERS = [tb.Heat(0.7), tb.FIR([0.5, -0.4, 0.3], 0.4)]
 @pytest.mark.parametrize("degrees", NORMALIZATIONS[:3], ids=repr)
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_filters_against_a_dense_reference(method, degrees):
-    """Values, and gradients in maps, weights and signals, by every method that has gradients in the operator."""
+    """Values, and gradients in maps, weights and signals, by every method that has gradients in the
+    operator."""
     maps, weights, x = inputs()
     lap, matrix = laplacian(maps, weights, degrees), dense(maps, weights, degrees)
     heat, step = torch.linalg.matrix_exp(-0.7 * matrix), torch.linalg.matrix_exp(-0.4 * matrix)
@@ -110,7 +114,8 @@ def test_filters_against_a_dense_reference(method, degrees):
 
 
 def test_derivatives_of_filters_of_first_and_second_order():
-    """In maps, weights, signal, times and taps together; one by the bank, one by the merged bank."""
+    """In maps, weights, signal, times and taps together; one by the bank, one by the merged
+    bank."""
     t, h = (
         torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.4, [0.5, 0.2, -0.3])
     )
@@ -133,7 +138,8 @@ def test_derivatives_of_filters_of_first_and_second_order():
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_low_orders(order):
-    """The expansion of a polynomial of degree one is that polynomial; of order zero it is a number."""
+    """The expansion of a polynomial of degree one is that polynomial; of order zero it is a
+    number."""
     maps, weights, x = inputs()
     y = tb.Polynomial([1.0, 0.5])(laplacian(maps, weights), x, tb.Chebyshev(order=order))
     got = grad(y.square().sum(), (maps, weights), materialize_grads=True)
@@ -178,7 +184,8 @@ def test_joined_sheaves():
 
 
 def test_memory_does_not_grow_with_the_order():
-    """What a filter saves for its backward pass are a few signals and the blocks, whatever the order."""
+    """What a filter saves for its backward pass are a few signals and the blocks, whatever the
+    order."""
     maps, weights, x = inputs()
     sizes = []
     for order in (3, 60):
@@ -207,7 +214,8 @@ def test_the_compiled_kernel_equals_its_reference(d, channels, dtype):
 
 
 def test_operators_for_the_compiler():
-    """Shapes on fake tensors, and derivatives as registered; then a layer that learns its maps, compiled."""
+    """Shapes on fake tensors, and derivatives as registered; then a layer that learns its maps,
+    compiled."""
     maps, weights, x = inputs()
     matrix = laplacian(maps.detach(), weights.detach()).curve
     y, a = torch.stack([x, 2 * x]).detach(), torch.rand(2, 4, dtype=torch.float64)

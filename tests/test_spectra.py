@@ -1,4 +1,5 @@
-"""The spectrum of the estimated Laplacian against the known one, from bare points and automatic scales."""
+"""The spectrum of the estimated Laplacian against the known one, from bare points and automatic
+scales."""
 
 from functools import cache
 
@@ -52,7 +53,8 @@ def test_sphere_5000():
 
 
 def test_convergence_on_the_sphere():
-    """The errors of eigenvalues fall at least as the square root of n; those of group means are small already."""
+    """The errors of eigenvalues fall at least as the square root of n; those of group means are
+    small already."""
     exact = np.repeat(VECTORS_S2[1], VECTORS_S2[0])
     coarse, fine = (sphere_spectrum(n, 0)[: len(exact)] / exact - 1 for n in (1250, 5000))
     assert np.abs(fine).mean() < 0.5 * np.abs(coarse).mean()
@@ -89,7 +91,8 @@ def test_the_sampling_density_drops_out():
 
 
 def test_an_estimate_without_density_correction_would_fail_the_same_check():
-    """The check above has teeth: weights by plain degrees shift the first group by more than 3 %."""
+    """The check above has teeth: weights by plain degrees shift the first group by more than 3
+    %."""
     shifts = []
     for ratio in (1.0, 5.0):
         points = Sphere(2).sample_nonuniform(1000, ratio, seed=0)
@@ -132,7 +135,8 @@ def test_scalar_bundle_of_the_sphere():
     "kernel", [kernels.Uniform(), kernels.Epanechnikov(), kernels.Biweight(), kernels.Gaussian(3)]
 )
 def test_every_kernel_is_calibrated(kernel):
-    """The same eigenvalues, whatever the kernel, though the uncalibrated ones differ by the constant."""
+    """The same eigenvalues, whatever the kernel, though the uncalibrated ones differ by the
+    constant."""
     points = Sphere(2).sample(2000, seed=0)
     values, _ = TangentBundle.from_points(points, kernel=kernel).laplacian().spectrum(6, tol=1e-7)
     assert abs(values.mean() - 1.0) < 0.01
@@ -185,7 +189,8 @@ def test_few_neighbours_are_calibrated_by_the_sample(name):
 
 
 def test_the_sample_constant_is_one_of_the_shape():
-    """It changes with neither units, position nor orientation, and clouds without a scale of their own keep c."""
+    """It changes with neither units, position nor orientation, and clouds without a scale of their
+    own keep c."""
     points = Sphere(2).sample(1500, seed=0)
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
     factors = []
@@ -209,7 +214,8 @@ def test_radius_scales_eigenvalues_by_its_inverse_square():
 
 
 def test_gradient_fields_of_harmonics_have_their_energy():
-    """Rayleigh quotients of exact eigenfields; point by point the operator is noisy, on average it is not."""
+    """Rayleigh quotients of exact eigenfields; point by point the operator is noisy, on average it
+    is not."""
     sphere = Sphere(2)
     points = sphere.sample(5000, seed=0)
     bundle = TangentBundle.from_points(points)
@@ -228,7 +234,8 @@ def dense_spectrum(lap):
 
 
 def test_multiple_eigenvalues_are_found_as_often_as_they_occur():
-    """On an oriented surface the quarter turn of the tangent planes doubles every eigenvalue exactly."""
+    """On an oriented surface the quarter turn of the tangent planes doubles every eigenvalue
+    exactly."""
     lap = TangentBundle.from_points(Sphere(2).sample(400, seed=0)).laplacian()
     assert lap.shape[0] > 600  # no dense solver
     expected = dense_spectrum(lap)
@@ -264,7 +271,8 @@ def test_too_tight_a_cluster_is_an_error_not_a_wrong_answer(monkeypatch):
 
 
 def test_the_sample_calibrates_only_where_its_energy_has_a_plateau():
-    """Coarse clouds and wide neighbourhoods at a boundary keep the kernel's constant; few neighbours are corrected."""
+    """Coarse clouds and wide neighbourhoods at a boundary keep the kernel's constant; few
+    neighbours are corrected."""
     sphere = Sphere(2).sample(4000, seed=0)
     clouds = {
         "coarse torus": (Torus().sample(200, seed=0), None, (1.0, 1.0)),
@@ -290,7 +298,8 @@ SINGLE = [
 
 @pytest.mark.parametrize("space, rows, seed", SINGLE, ids=str)
 def test_spectra_of_operators_in_single_precision(space, rows, seed):
-    """The rounded operator is as good as any other: its eigenpairs have the accuracy that is promised."""
+    """The rounded operator is as good as any other: its eigenpairs have the accuracy that is
+    promised."""
     points = space.sample(rows // space.dim, seed=seed).astype(np.float32)
     lap = TangentBundle.from_points(torch.from_numpy(points), dim=space.dim).laplacian()
     values, fields = lap.spectrum(30, tol=1e-11)

@@ -145,7 +145,8 @@ def test_noise_in_many_dimensions_is_told():
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_flat_is_not_twisted(seed):
-    """The two sides of a flat ellipsoid nearly touch at its rim; a Klein bottle stays what it is."""
+    """The two sides of a flat ellipsoid nearly touch at its rim; a Klein bottle stays what it
+    is."""
     for space, n in ((Ellipsoid((1.0, 1.0, 0.1)), 600), (KleinBottle(4), 600)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,5 @@
-"""One policy for threads: they sleep while they wait, work on large arrays alone, and users' settings come back."""
+"""One policy for threads: they sleep while they wait, work on large arrays alone, and users'
+settings come back."""
 
 import itertools
 import os
@@ -30,7 +31,8 @@ SMALL = MIN_NUMBERS / 2
 
 
 def counts():
-    """The limits of all libraries in this thread: OpenMP, the BLAS of NumPy and SciPy, torch and its MKL."""
+    """The limits of all libraries in this thread: OpenMP, the BLAS of NumPy and SciPy, torch and
+    its MKL."""
     libraries = {library["filepath"]: library["num_threads"] for library in threadpool_info()}
     mkl = [
         line
@@ -53,7 +55,8 @@ def user_threads(request):
 
 @pytest.mark.parametrize("nesting", [*itertools.product([SMALL, LARGE, None], repeat=3)])
 def test_settings_hold_inside_and_come_back(user_threads, nesting):
-    """The innermost context decides, unless ``one_thread`` (None) is around it; leaving restores what was before."""
+    """The innermost context decides, unless ``one_thread`` (None) is around it; leaving restores
+    what was before."""
     user = counts()
 
     def enter(rest, single):
@@ -110,7 +113,8 @@ def test_calls_from_many_threads_overlap_in_any_order(user_threads):
 
 
 def test_threads_born_meanwhile_have_the_users_number(user_threads):
-    """What torch gives to new threads is not changed by a limit that another thread has at that time."""
+    """What torch gives to new threads is not changed by a limit that another thread has at that
+    time."""
 
     def of_a_new_thread():
         numbers = []

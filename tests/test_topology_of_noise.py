@@ -1,4 +1,5 @@
-"""Betti numbers and singular points of noisy data: right, or undetermined with the reason; degrees of the fits."""
+"""Betti numbers and singular points of noisy data: right, or undetermined with the reason; degrees
+of the fits."""
 
 import json
 import warnings
@@ -132,7 +133,8 @@ def test_euler_characteristics():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("space", [SPHERE, TORUS], ids=["sphere", "torus"])
 def test_sums_of_indices_are_checked(space, seed):
-    """A warning if and only if they do not sum to the Euler characteristic; noise hardly ever does."""
+    """A warning if and only if they do not sum to the Euler characteristic; noise hardly ever
+    does."""
     points = space.sample(800, seed=seed)
     noise = np.random.default_rng(seed).standard_normal(points.shape)
     bundle = tb.TangentBundle.from_frames(
@@ -168,7 +170,8 @@ def test_zeros_of_noisy_points_that_cannot_be_checked_are_warned_of():
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_derivatives_are_exact_for_polynomials_of_the_degree_at_each_point(d, degree, n, seed):
-    """In frames turned at random, in a random order: of the degree that is said, at boundaries as inside."""
+    """In frames turned at random, in a random order: of the degree that is said, at boundaries as
+    inside."""
     rng = np.random.default_rng(seed)
     y = rng.uniform(-1, 1, size=(n, d))
     bundle = tb.TangentBundle.from_frames(y, random_orthogonal(n, d, seed=seed))

@@ -95,7 +95,8 @@ def test_resumed_run_has_identical_weights(lap, tmp_path, stop_at):
 
 
 def assert_resumes(lap, folder):
-    """Resumed twice, a run ends with the weights of an undisturbed one. Returns the epochs of the checkpoint."""
+    """Resumed twice, a run ends with the weights of an undisturbed one. Returns the epochs of the
+    checkpoint."""
     done = tb.fit(
         make_net(seed=99), make_batches(lap), epochs=1, checkpoint=folder, progress=False
     ).epochs
@@ -114,7 +115,8 @@ lap = tb.TangentBundle.from_points(points).laplacian()
 signals = torch.randn(4, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
 batches = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals]
 net = tb.nn.TNN([1, 4, 1], seed=0).double()
-tb.fit(net, batches, epochs=10**9, checkpoint=tb.training.Checkpoint(sys.argv[1], every=0.01), progress=False)
+checkpoint = tb.training.Checkpoint(sys.argv[1], every=0.01)
+tb.fit(net, batches, epochs=10**9, checkpoint=checkpoint, progress=False)
 """
 
 

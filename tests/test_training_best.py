@@ -1,4 +1,5 @@
-"""What ``fit`` reports is the loss of the weights that it returns, and every kind of number and loss is taken."""
+"""What ``fit`` reports is the loss of the weights that it returns, and every kind of number and
+loss is taken."""
 
 import warnings
 from decimal import Decimal
@@ -24,7 +25,8 @@ def laplacian(name, dtype=torch.float64, n=40):
 
 
 def batches_of(lap, count, seed=5):
-    """Inputs and targets of ``count`` batches that no network fits exactly, so that losses go up and down."""
+    """Inputs and targets of ``count`` batches that no network fits exactly, so that losses go up
+    and down."""
     source = torch.Generator().manual_seed(seed)
     signals = torch.randn(count, 2, lap.num_points, 2, 1, generator=source, dtype=lap.dtype)
     return [(x, lap, tb.Heat(0.3)(lap, x) + 0.3 * y) for x, y in signals]

@@ -1,4 +1,5 @@
-"""Training by several processes that torchrun starts: the same losses as one, and one Ctrl-C stops all."""
+"""Training by several processes that torchrun starts: the same losses as one, and one Ctrl-C stops
+all."""
 
 import json
 import os
@@ -77,12 +78,14 @@ def loss(net, batch):
     return tb.training.squared_error(net, batch)
 
 net = tb.nn.TNN([1, 4, 1]).double()
-tb.fit(net, batches, loss, epochs=10**6, checkpoint=tb.training.Checkpoint(folder / "long", every=1e9), **options)
+checkpoint = tb.training.Checkpoint(folder / "long", every=1e9)
+tb.fit(net, batches, loss, epochs=10**6, checkpoint=checkpoint, **options)
 """
 
 
 def test_two_processes_equal_one_and_an_interrupt_of_one_stops_both(tmp_path):
-    """Two processes with one batch each do the steps of one that accumulates two; of 5 batches one is left over.
+    """Two processes with one batch each do the steps of one that accumulates two; of 5 batches one
+    is left over.
 
     Interrupted is one of them: the other would wait for ever for gradients that never come.
     """

@@ -1,4 +1,5 @@
-"""Operators and filters inside ``torch.func`` and forward-mode differentiation, against their dense matrices."""
+"""Operators and filters inside ``torch.func`` and forward-mode differentiation, against their dense
+matrices."""
 
 import warnings
 from functools import cache
@@ -134,7 +135,8 @@ LEARNED = {
 )
 @pytest.mark.parametrize("name", LEARNED)
 def test_transforms_of_parameters(name, method):
-    """First and second derivatives, forward and backward, against differences of the exact answer."""
+    """First and second derivatives, forward and backward, against differences of the exact
+    answer."""
     value, make = LEARNED[name]
     lap = bundle("sphere").laplacian()
     x, y = random_signal(lap, seed=1), random_signal(lap, seed=2)

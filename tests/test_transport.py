@@ -152,7 +152,8 @@ def test_parallel_frames_of_flat_spaces_have_no_energy():
 
 @pytest.mark.parametrize("space", [s for s in SPACES if s.dim in (2, 3)], ids=repr)
 def test_exact_frames_give_the_same_bundle_in_either_sign(space):
-    """Reflecting the frames of half the points changes the maps, not the operator on ambient fields."""
+    """Reflecting the frames of half the points changes the maps, not the operator on ambient
+    fields."""
     points = space.sample(200, seed=0)
     frames = space.frames(points)
     mirrored = frames.copy()

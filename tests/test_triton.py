@@ -1,7 +1,9 @@
-"""The Triton kernels against their readable twin, without a GPU: Triton's interpreter runs them on the CPU.
+"""The Triton kernels against their readable twin, without a GPU: Triton's interpreter runs them on
+the CPU.
 
-Triton chooses between compiler and interpreter when kernels are first imported, so these tests run in a process of
-their own, started with ``TRITON_INTERPRET=1``; ``test_in_the_interpreter`` does that.
+Triton chooses between compiler and interpreter when kernels are first imported, so these tests run
+in a process of their own, started with ``TRITON_INTERPRET=1``; ``test_in_the_interpreter`` does
+that.
 """
 
 import importlib.util
@@ -81,7 +83,8 @@ def test_at_length_in_the_interpreter():
 
 
 def random_matrix(d, dtype, n, seed=0):
-    """Rows of very different length, some empty, with reflections where d = 2; columns and rows along the curve."""
+    """Rows of very different length, some empty, with reflections where d = 2; columns and rows
+    along the curve."""
     rng = np.random.default_rng(seed)
     degrees = np.minimum(rng.integers(0, 6, n), n)
     degrees[[0, n // 2]] = 0
@@ -114,7 +117,8 @@ def dense(matrix, d):
 
 
 def dense_sliced(matrix, d):
-    """The sliced matrix written out, from its own description of where neighbours and their bits lie."""
+    """The sliced matrix written out, from its own description of where neighbours and their bits
+    lie."""
     n, indptr, codes = len(matrix.order), matrix.indptr.numpy(), matrix.cols.numpy()
     out = np.zeros((n + n % 2, d, n, d))
     for row in range(len(out)):
@@ -282,7 +286,8 @@ def test_rows_go_to_the_order_and_back(shape):
 
 
 def operator(space, n, scalar=False):
-    """Few points with few neighbours: the interpreter is slow. Frames are turned and reflected at random."""
+    """Few points with few neighbours: the interpreter is slow. Frames are turned and reflected at
+    random."""
     points, turns = space.sample(n, seed=0), random_orthogonal(n, space.dim)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,5 @@
-"""The Triton kernels for learned sheaves against their readable twins, in Triton's interpreter (see test_triton.py)."""
+"""The Triton kernels for learned sheaves against their readable twins, in Triton's interpreter (see
+test_triton.py)."""
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from tangentbundle.testing import relative_error
 
 
 def blocks(d, dtype, n=13):
-    """A matrix with rows of very different length, some empty, full blocks for d = 2, too, and rows in any order."""
+    """A matrix with rows of very different length, some empty, full blocks for d = 2, too, and rows
+    in any order."""
     matrix, order = (
         random_matrix(d, dtype, n),
         torch.randperm(n, generator=torch.Generator().manual_seed(d)).int(),

@@ -1,4 +1,5 @@
-"""Shapes with tight curvature or close sheets, and the exact eigenvalues of their connection Laplacian."""
+"""Shapes with tight curvature or close sheets, and the exact eigenvalues of their connection
+Laplacian."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ class Revolution:
         )
 
     def spectrum(self, k: int, parts: int = 800) -> np.ndarray:
-        """Fields exp(i m phi) f(s) in the frame along and around the axis: |f'|^2 + ((m + rho') / rho)^2 |f|^2."""
+        """Fields exp(i m phi) f(s) in the frame along and around the axis: |f'|^2 + ((m + rho') /
+        rho)^2 |f|^2."""
         s, rho, _ = self.table
         nodes = np.linspace(0.0, s[-1], parts + 1)
         step = s[-1] / parts

@@ -1,9 +1,11 @@
-"""Train one network on many clouds with several processes: ``torchrun --nproc-per-node 2 train_many_clouds.py``.
+"""Train one network on many clouds with several processes:
+``torchrun --nproc-per-node 2 train_many_clouds.py``.
 
-Each cloud is a torus of its own shape with a noisy field; the network learns to take the noise away, on all of them. A
-step uses ``--batch`` clouds, shared among the processes, whose gradients are averaged: the losses are those of a single
-process (plain ``python train_many_clouds.py``) up to rounding. On several machines give torchrun ``--nnodes`` and
-``--rdzv-endpoint``; with GPUs add ``--accelerator cuda``.
+Each cloud is a torus of its own shape with a noisy field; the network learns to take the noise
+away, on all of them. A step uses ``--batch`` clouds, shared among the processes, whose gradients
+are averaged: the losses are those of a single process (plain ``python train_many_clouds.py``) up to
+rounding. On several machines give torchrun ``--nnodes`` and ``--rdzv-endpoint``; with GPUs add
+``--accelerator cuda``.
 """
 
 from __future__ import annotations
@@ -65,13 +67,15 @@ def main() -> None:
     if fabric.is_global_zero:
         losses = result.history["training loss"]
         print(
-            f"{world} process(es): loss {losses[0]:.4f} at first, {losses[-1]:.4f} after {len(losses)} epochs"
+            f"{world} process(es): loss {losses[0]:.4f} at first, {losses[-1]:.4f} after "
+            f"{len(losses)} epochs"
         )
         if options.out:
             with open(options.out, "w") as file:  # noqa: PTH123
                 json.dump(losses, file)
     if world > 1:
-        torch.distributed.destroy_process_group()  # a process that ends with its threads at work may be aborted
+        # a process that ends with its threads at work may be aborted
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

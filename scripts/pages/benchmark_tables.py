@@ -27,7 +27,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def title(name: str) -> str:
-    """The first line of the benchmark's module; a module may have several results, ``<module>_<part>``."""
+    """The first line of the benchmark's module; a module may have several results,
+    ``<module>_<part>``."""
     for module in (name, name.split("_")[0]):
         source = ROOT / "benchmarks" / f"{module}.py"
         if source.exists():
@@ -59,10 +60,10 @@ def content() -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Made from the files in `benchmarks/results`, which `make bench` (or `python -m benchmarks NAME`) writes. "
-        "Times are the least of several, with the methods taking turns; `faster` is a ratio of such times, and `asked` "
-        "the ratio that was aimed at. Some rows lose: they stay. Libraries to compare with come with "
-        "`pip install -e '.[bench]'`.",
+        "Made from the files in `benchmarks/results`, which `make bench` (or `python -m "
+        "benchmarks NAME`) writes. Times are the least of several, with the methods taking turns; "
+        "`faster` is a ratio of such times, and `asked` the ratio that was aimed at. Some rows "
+        "lose: they stay. Libraries to compare with come with `pip install -e '.[bench]'`.",
         "",
     ]
     for path in sorted((ROOT / "benchmarks/results").glob("*.json")):

@@ -16,7 +16,8 @@ CAPITAL = re.compile(r"<mi>(?=&#x003(?:9[1-9A-F]|A[0-9]);</mi>)")
 
 
 def mathml(tex: str, *, block: bool = False) -> str:
-    """MathML with TeX's habits: bars close to what they enclose, signs to their numbers, upright Greek capitals.
+    """MathML with TeX's habits: bars close to what they enclose, signs to their numbers, upright
+    Greek capitals.
 
     >>> mathml(r"\\Delta").count('mathvariant="normal"')
     1

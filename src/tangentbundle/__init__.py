@@ -1,7 +1,7 @@
 """Learning with vector fields on curved spaces.
 
-The order of the packages is the flow of data: ``geometry``, ``operators``, ``bundle``, ``filters``, ``nn``,
-``estimators``. ``manifolds`` holds exact spaces to test against.
+The order of the packages is the flow of data: ``geometry``, ``operators``, ``bundle``, ``filters``,
+``nn``, ``estimators``. ``manifolds`` holds exact spaces to test against.
 """
 
 import sys

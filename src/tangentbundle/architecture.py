@@ -1,8 +1,9 @@
-"""Architectures of networks as JSON: parts of the library by name, parts of a user's own by their path.
+"""Architectures of networks as JSON: parts of the library by name, parts of a user's own by their
+path.
 
-A part is described by its class and the arguments of its constructor, and built again by calling the class. Tensors
-among the arguments are listed apart. Nothing is unpickled and nothing is imported: classes and functions of a user's
-own are taken from those that the user hands over.
+A part is described by its class and the arguments of its constructor, and built again by calling
+the class. Tensors among the arguments are listed apart. Nothing is unpickled and nothing is
+imported: classes and functions of a user's own are taken from those that the user hands over.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def is_torch_module(kind: type) -> bool:
 
 
 class Description:
-    """Collects the tensors and the user's own classes and functions of values that it describes as JSON.
+    """Collects the tensors and the user's own classes and functions of values that it describes as
+    JSON.
 
     >>> import tangentbundle as tb
     >>> Description().encode(tb.Heat(0.5))
@@ -152,7 +154,10 @@ class Description:
             if function.__closure__:
                 raise unsaveable(
                     function,
-                    "A function that uses variables around it: write functools.partial or a class instead",
+                    (
+                        "A function that uses variables around it: write functools.partial or a "
+                        "class instead"
+                    ),
                 )
         self.foreign.append(function)
         return {"foreign function": path_of(function)}
@@ -232,14 +237,16 @@ def _is_plain(value: Any) -> bool:
 
 
 def unsaveable(value: Any, reason: str) -> InvalidInputError:
-    """The error about a value that has no description; ``reason`` begins a sentence that ends with the remedy."""
+    """The error about a value that has no description; ``reason`` begins a sentence that ends with
+    the remedy."""
     return InvalidInputError(
         f"a network with {value!r:.200} in its architecture cannot be saved. {reason}."
     )
 
 
 class Builder:
-    """Builds values from JSON of ``Description``, with its tensors and the user's own classes and functions."""
+    """Builds values from JSON of ``Description``, with its tensors and the user's own classes and
+    functions."""
 
     def __init__(self, tensors: dict[str, torch.Tensor], allow: Iterable[Foreign] = ()) -> None:
         self.tensors = tensors
@@ -313,8 +320,9 @@ class Builder:
         ]
         if len(alike) != 1:
             raise ForeignPartError(
-                f"the network has a part of your own, {path.partition(':')[2]!r} of module {path.partition(':')[0]!r}. "
-                f"If you trust it, import it and hand it over: tb.load(path, allow=[{name}])."
+                f"the network has a part of your own, {path.partition(':')[2]!r} of module "
+                f"{path.partition(':')[0]!r}. If you trust it, import it and hand it over: "
+                f"tb.load(path, allow=[{name}])."
             )
         return alike[0]
 
@@ -363,7 +371,8 @@ def _torch_class(name: str) -> type:
 
 
 def describe(net: nn.Configured) -> tuple[Any, Description]:
-    """The architecture of a network as JSON, with what the JSON refers to; refused if it does not give the network.
+    """The architecture of a network as JSON, with what the JSON refers to; refused if it does not
+    give the network.
 
     The network is built again for that, without memory for its weights.
     """
@@ -388,8 +397,12 @@ def describe(net: nn.Configured) -> tuple[Any, Description]:
 
 
 def _require_alike(net: torch.nn.Module, again: torch.nn.Module) -> None:
-    """Refuse a network that differs from the one that its constructor makes, in parts, weights or attributes."""
-    remedy = "It was changed after it was built: give its constructor what you changed, so that it can be built again"
+    """Refuse a network that differs from the one that its constructor makes, in parts, weights or
+    attributes."""
+    remedy = (
+        "It was changed after it was built: give its constructor what you changed, so that "
+        "it can be built again"
+    )
     own, other = dict(net.named_modules()), dict(again.named_modules())
     if [(name, type(m)) for name, m in own.items()] != [
         (name, type(m)) for name, m in other.items()
@@ -416,8 +429,9 @@ def _require_alike(net: torch.nn.Module, again: torch.nn.Module) -> None:
             place = f"{name}.{attribute}" if name else attribute
             if not type(module).__module__.startswith("tangentbundle."):
                 warnings.warn(
-                    f"the attribute {place} of {type(module).__name__} has changed since it was built, and is not in "
-                    "the file. If it matters, make it an argument of the constructor.",
+                    f"the attribute {place} of {type(module).__name__} has changed since it was "
+                    "built, and is not in the file. If it matters, make it an argument of the "
+                    "constructor.",
                     NotSavedWarning,
                     stacklevel=outside(),
                 )

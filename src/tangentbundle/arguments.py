@@ -9,10 +9,12 @@ from typing import Any
 
 
 def record_arguments(cls: type, attribute: str) -> None:
-    """Make the constructor that a class defines keep its arguments by name, in an attribute of each instance.
+    """Make the constructor that a class defines keep its arguments by name, in an attribute of each
+    instance.
 
-    The outermost constructor is recorded: that of a derived class rather than that of its base. Iterators and views of
-    dictionaries become lists, and lists are copied, so that the record is what the constructor saw.
+    The outermost constructor is recorded: that of a derived class rather than that of its base.
+    Iterators and views of dictionaries become lists, and lists are copied, so that the record is
+    what the constructor saw.
     """
     construct = cls.__dict__.get("__init__")
     if construct is None:

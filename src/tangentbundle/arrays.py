@@ -51,7 +51,8 @@ def host(value: Any) -> np.ndarray:
 
 
 def on_host(*names: str) -> Callable[[type[T]], type[T]]:
-    """A class whose fields of these names may be given as tensors of a device: read, they are NumPy copies, made once.
+    """A class whose fields of these names may be given as tensors of a device: read, they are NumPy
+    copies, made once.
 
     ``vars(instance)[name]`` is what was given.
     """
@@ -78,7 +79,8 @@ def on_host(*names: str) -> Callable[[type[T]], type[T]]:
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     """Return ``value`` as a float32 or float64 tensor with a note of what it was.
 
-    Integers and booleans become float64; other dtypes, ragged lists, text, masked and sparse arrays are refused.
+    Integers and booleans become float64; other dtypes, ragged lists, text, masked and sparse arrays
+    are refused.
     """
     is_torch = isinstance(value, torch.Tensor)
     if is_torch and value.layout != torch.strided:
@@ -104,7 +106,8 @@ def half_precision(value: Array) -> torch.dtype | None:
 
 
 def outside_autocast(device: torch.device) -> contextlib.AbstractContextManager:
-    """A context in which ``torch.autocast`` does not reduce the precision of products on a device."""
+    """A context in which ``torch.autocast`` does not reduce the precision of products on a
+    device."""
     if device.type in ("cpu", "cuda") and torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
     return contextlib.nullcontext()
@@ -138,7 +141,8 @@ def is_batched(tensor: torch.Tensor) -> bool:
 
 
 def is_transformed(tensor: Any) -> bool:
-    """Whether a tensor belongs to a transform of ``torch.func`` that is under way, or carries a tangent."""
+    """Whether a tensor belongs to a transform of ``torch.func`` that is under way, or carries a
+    tangent."""
     if not isinstance(tensor, torch.Tensor):
         return False
     functorch = torch._C._functorch
@@ -156,9 +160,11 @@ def has_tangent(tensor: torch.Tensor) -> bool:
 
 @contextlib.contextmanager
 def outside_transforms() -> Iterator[None]:
-    """Compute what depends on nothing that ``torch.func`` transforms, such as a transposed matrix to be cached.
+    """Compute what depends on nothing that ``torch.func`` transforms, such as a transposed matrix
+    to be cached.
 
-    Within a transform all new tensors belong to it, and have no memory that NumPy or a sparse product could read.
+    Within a transform all new tensors belong to it, and have no memory that NumPy or a sparse
+    product could read.
     """
     if torch._C._functorch.peek_interpreter_stack() is None:
         yield
@@ -175,8 +181,9 @@ def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
         bad = ~torch.isfinite(tensor)
         if bool(bad.any()):
             raise NonFiniteError(
-                f"{name} must be finite, but {int(bad.sum())} of {tensor.numel()} values are NaN or infinite (first at "
-                f"index {tuple(torch.nonzero(bad)[0].tolist())}). Drop or fill those rows first."
+                f"{name} must be finite, but {int(bad.sum())} of {tensor.numel()} values are NaN "
+                f"or infinite (first at index {tuple(torch.nonzero(bad)[0].tolist())}). Drop or "
+                "fill those rows first."
             )
     return tensor
 
@@ -185,13 +192,15 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
     """One pass; false for NaN and infinity, and for sums that are too large."""
     if tensor.device.type != "cpu":
         return bool(torch.isfinite(tensor.sum()))
-    # not by torch, whose threads would go on waiting for work where the product's threads are to run next
+    # not by torch, whose threads would go on waiting for work where the product's threads are to
+    # run next
     numbers = tensor.detach().reshape(-1).numpy()
     return bool(np.isfinite(np.vdot(numbers, numbers)))
 
 
 def is_seen(tensor: torch.Tensor) -> bool:
-    """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap`` and the like."""
+    """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap``
+    and the like."""
     traced = (
         torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
     )
@@ -235,7 +244,8 @@ def positive(value: Any, name: str) -> float:
 
 
 def nonnegative(value: Any, name: str) -> float:
-    """A finite number of at least zero from a Python, NumPy or torch scalar; all else is refused."""
+    """A finite number of at least zero from a Python, NumPy or torch scalar; all else is
+    refused."""
     number = (
         value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
     )

@@ -1,7 +1,8 @@
-"""Many small clouds at once: one search, one local PCA and one matrix for all of them, split into joined operators.
+"""Many small clouds at once: one search, one local PCA and one matrix for all of them, split into
+joined operators.
 
-Every cloud is centred and divided by its own radius, and clouds are set apart along an axis of their own; together they
-are then a cloud of many components with radius one.
+Every cloud is centred and divided by its own radius, and clouds are set apart along an axis of
+their own; together they are then a cloud of many components with radius one.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ from .operators.moments import sums_by
 class Clouds:
     """The graph and tangent spaces of many clouds.
 
-    Attributes: ``points (n, D)``, centred and divided by ``radii`` (clouds,), those of the neighbourhoods; ``cloud``
-    (n,), the place of each point's cloud among them; ``sizes`` (clouds,); ``graph``, ``pca`` and ``frames (n, D, d)``.
+    Attributes: ``points (n, D)``, centred and divided by ``radii`` (clouds,), those of the
+    neighbourhoods; ``cloud`` (n,), the place of each point's cloud among them; ``sizes`` (clouds,);
+    ``graph``, ``pca`` and ``frames (n, D, d)``.
     """
 
     points: Tensor
@@ -69,8 +71,8 @@ class Clouds:
     ) -> Clouds:
         """Of points ``(n, D)`` of clouds that are numbered by ``batch`` (n,).
 
-        With ``adapt``, ``scale.neighbors`` that a cloud does not have are all others, and its radius is at least the
-        largest distance of a point to its nearest one.
+        With ``adapt``, ``scale.neighbors`` that a cloud does not have are all others, and its
+        radius is at least the largest distance of a point to its nearest one.
         """
         x, cloud, sizes = clouds_of(points, batch)
         if int(sizes.min()) < 2 * dim + 3:
@@ -88,8 +90,8 @@ class Clouds:
         radii = _radii(x, cloud, sizes, dim, scale, adapt)
         if len(bad := (~((radii > 0) & radii.isfinite())).nonzero()):
             raise TooFewPointsError(
-                f"most points of cloud {int(bad[0])} have too many exact duplicates, or their squared distances "
-                "overflow. Remove duplicates, or rescale the clouds."
+                f"most points of cloud {int(bad[0])} have too many exact duplicates, or their "
+                "squared distances overflow. Remove duplicates, or rescale the clouds."
             )
         scaled = x / radii[cloud, None].to(x.dtype)
         eps_pca = scale.eps_pca / scale.eps if scale.eps_pca and scale.eps else None
@@ -100,7 +102,10 @@ class Clouds:
         graph = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
         if len(graph.isolated):
             alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
-            found = f"{len(graph.isolated)} points (first: {graph.isolated[0]}, counted from 0), in clouds {alone[:5]}"
+            found = (
+                f"{len(graph.isolated)} points (first: {graph.isolated[0]}, counted from 0), "
+                f"in clouds {alone[:5]}"
+            )
             raise IsolatedPointsError(f"{found}, are isolated. Use a larger eps or more neighbors.")
         unit = Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center)
         pca, _ = estimate_frames(together, graph, 1.0, dim, unit)
@@ -108,7 +113,8 @@ class Clouds:
         return cls(scaled, cloud, sizes, radii, graph, pca, frames, kernel, kind)
 
     def warn(self) -> None:
-        """Warn of several components, of neighbourhoods that are not local, of coincident points, and of noise."""
+        """Warn of several components, of neighbourhoods that are not local, of coincident points,
+        and of noise."""
         sizes, (indptr, _, distances) = self.sizes, self.graph.tensors
         count, several = len(sizes), self.graph.num_components - len(sizes)
         if several > 0:
@@ -118,13 +124,19 @@ class Clouds:
             warnings.warn(message, DisconnectedWarning, stacklevel=outside())
         shares = indptr[pad(sizes.cumsum(0), (1, 0))].diff() / (sizes * (sizes - 1))
         if len(wide := ((shares > GLOBAL_SHARE) & (sizes > 20)).nonzero()):
-            found = f"neighbourhoods in {len(wide)} of {count} clouds (first: {int(wide[0])}) hold most of the cloud"
+            found = (
+                f"neighbourhoods in {len(wide)} of {count} clouds (first: {int(wide[0])}) "
+                "hold most of the cloud"
+            )
             message = (
                 f"{found}, so the Laplacian is not local. Use a smaller eps or fewer neighbors."
             )
             warnings.warn(message, GlobalNeighborhoodWarning, stacklevel=outside())
         if same := int((distances == 0).sum()) // 2:
-            message = f"{same} pairs of points coincide. Remove duplicates in each cloud with np.unique(points, axis=0)."
+            message = (
+                f"{same} pairs of points coincide. Remove duplicates in each cloud with "
+                "np.unique(points, axis=0)."
+            )
             warnings.warn(message, DuplicatePointsWarning, stacklevel=outside())
         warn_of_noise(self.pca, self.frames, self.graph)
 
@@ -157,7 +169,8 @@ class Clouds:
         return Joined(tuple(ConnectionLaplacian(*one) for one in fields))
 
     def _rows(self, cols: Tensor, values: Tensor) -> tuple[Any, ...]:
-        """Sequences of ``indptr``, ``cols``, ``values`` and ``order`` of each cloud, numbered within it."""
+        """Sequences of ``indptr``, ``cols``, ``values`` and ``order`` of each cloud, numbered
+        within it."""
         starts, indptr = pad(self.sizes.cumsum(0), (1, 0)), self.graph.tensors[0]
         within = torch.arange(len(self.cloud), device=cols.device) - starts[self.cloud]
         number = torch.repeat_interleave(self.sizes + 1)
@@ -192,14 +205,16 @@ def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _set_apart(x: Tensor, cloud: Tensor, radius: float) -> Tensor:
-    """Points with a first coordinate by which clouds are further apart than ``radius`` and than any of them is wide."""
+    """Points with a first coordinate by which clouds are further apart than ``radius`` and than any
+    of them is wide."""
     width = 2.0 * float(x.double().square().sum(1).max().sqrt())
     distance = np.ceil(1.0 + max(width, radius))  # multiples of a whole number are exact in float32
     return torch.cat([distance * cloud[:, None].to(x), x], 1)
 
 
 def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, dim: int, scale: Scale, adapt: bool) -> Tensor:
-    """Radii of the neighbourhoods of each cloud, ``(clouds,)``: given, or by the neighbours of its median point."""
+    """Radii of the neighbourhoods of each cloud, ``(clouds,)``: given, or by the neighbours of its
+    median point."""
     if scale.eps is not None:
         return torch.full_like(sizes, float(np.sqrt(scale.eps)), dtype=torch.float64)
     wanted = torch.tensor(
@@ -228,7 +243,8 @@ def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, dim: int, scale: Scale, adap
 def _reach_by_tree(
     x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Distances of each point to the nearest and to the ``wanted``-th nearest of its cloud, ``(n,)`` each."""
+    """Distances of each point to the nearest and to the ``wanted``-th nearest of its cloud,
+    ``(n,)`` each."""
     widest = x.new_zeros(len(sizes)).scatter_reduce(0, cloud, x.norm(dim=1), "amax")
     widths = widest.clamp_min(torch.finfo(x.dtype).tiny)
     apart = _set_apart(x / widths[cloud, None], cloud, 1.0)

@@ -1,14 +1,16 @@
 r"""The geometry of points that move: a Laplacian and frames with gradients in the points.
 
-The neighbour graph, the scales and the calibration are those of the points as given, and constant. Weights, frames and
-transports are functions of the points:
+The neighbour graph, the scales and the calibration are those of the points as given, and constant.
+Weights, frames and transports are functions of the points:
 
-.. math:: w_{ij} = k(|x_i - x_j|/\sqrt\epsilon), \qquad C_i = \sum_j b_{ij}\,(x_j - \bar x_i)(x_j - \bar x_i)^T, \qquad
+.. math:: w_{ij} = k(|x_i - x_j|/\sqrt\epsilon), \qquad
+          C_i = \sum_j b_{ij}\,(x_j - \bar x_i)(x_j - \bar x_i)^T, \qquad
           O_{ij} = A (A^T A)^{-1/2}, \quad A = O_i^T O_j,
 
-with :math:`O_i` the first d eigenvectors of :math:`C_i`. These are defined up to a turn within their plane, whose
-derivative is set to zero. So gradients are right for losses that do not depend on frames, such as all that are
-computed from ambient vectors; eigenvalues that are close within the plane do no harm.
+with :math:`O_i` the first d eigenvectors of :math:`C_i`. These are defined up to a turn within
+their plane, whose derivative is set to zero. So gradients are right for losses that do not depend
+on frames, such as all that are computed from ambient vectors; eigenvalues that are close within the
+plane do no harm.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from .parallel import threads_by_size
 
 
 class _Frames(torch.autograd.Function):
-    """The first d eigenvectors of symmetric matrices ``(n, D, D)``, turned within their span towards ``like``.
+    """The first d eigenvectors of symmetric matrices ``(n, D, D)``, turned within their span
+    towards ``like``.
 
     Eigenvalues, eigenvectors and the turn are outputs for the backward pass alone.
     """
@@ -69,7 +72,8 @@ class _Frames(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class DifferentiableBundle:
-    r"""A tangent bundle whose ``laplacian()`` and ``frames`` have gradients in the points, on any device.
+    r"""A tangent bundle whose ``laplacian()`` and ``frames`` have gradients in the points, on any
+    device.
 
     So have the ``frames`` of its Laplacians, which ``nn.AmbientThenProject`` reads.
 
@@ -79,7 +83,7 @@ class DifferentiableBundle:
     >>> points = torch.from_numpy(tb.manifolds.Sphere(2).sample(200, seed=0)).requires_grad_()
     >>> moving = DifferentiableBundle.from_points(points)
     >>> lap, x = moving.laplacian(), moving.to_coordinates(torch.ones(200, 3).double())
-    >>> lap.inner(x, lap @ x).sum().backward()                     # how much the field varies
+    >>> lap.inner(x, lap @ x).sum().backward()  # how much the field varies
     >>> points.grad.shape
     torch.Size([200, 3])
     """
@@ -98,7 +102,8 @@ class DifferentiableBundle:
     @classmethod
     @threads_by_size
     def from_points(cls, points: Tensor, **options: Any) -> DifferentiableBundle:
-        """The bundle of points ``(n, D)``; ``options`` are those of ``TangentBundle.from_points``."""
+        """The bundle of points ``(n, D)``; ``options`` are those of
+        ``TangentBundle.from_points``."""
         if not isinstance(points, Tensor):
             raise InvalidInputError(
                 f"points must be a torch tensor, to have gradients, got {type(points).__name__}."

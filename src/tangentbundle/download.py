@@ -23,15 +23,14 @@ def fetch(
 ) -> Path:
     """Download a file once and return its path.
 
-    The environment variable ``TANGENTBUNDLE_DATA_MIRROR`` replaces ``base`` by the address of a mirror, or by a local
-    folder of files that are already downloaded.
+    The environment variable ``TANGENTBUNDLE_DATA_MIRROR`` replaces ``base`` by the address of a
+    mirror, or by a local folder of files that are already downloaded.
 
     Args:
-        name: name of the file, without folders.
-        base: HTTPS address of the folder that holds it.
-        cache: local folder; default ``pooch.os_cache("tangentbundle")``.
-        sha256: checksum; a cached file that does not match is downloaded again.
-        check: raises a ``ValueError`` or a ``DamagedFileError`` for a file that must not stay in the cache.
+        name: name of the file, without folders. base: HTTPS address of the folder that holds it.
+        cache: local folder; default ``pooch.os_cache("tangentbundle")``. sha256: checksum; a cached
+        file that does not match is downloaded again. check: raises a ``ValueError`` or a
+        ``DamagedFileError`` for a file that must not stay in the cache.
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
@@ -60,8 +59,9 @@ def fetch(
         check(path)
     except OSError as error:  # also those of requests
         raise DownloadError(
-            f"{url} cannot be downloaded into {folder} ({error}). Check the connection and the disk, pass another "
-            f"folder (cache=...), or download the file by hand into a folder and set {MIRROR} to that folder."
+            f"{url} cannot be downloaded into {folder} ({error}). Check the connection and the "
+            "disk, pass another folder (cache=...), or download the file by hand into a folder "
+            f"and set {MIRROR} to that folder."
         ) from error
     except ValueError as error:  # a checksum that differs, or the check
         (folder / name).unlink(missing_ok=True)

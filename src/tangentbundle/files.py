@@ -31,10 +31,11 @@ MAX_NAME_BYTES = 255
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary place for a file or folder, which becomes ``path`` if the block succeeds; see ``check_place``.
+    """A temporary place for a file or folder, which becomes ``path`` if the block succeeds; see
+    ``check_place``.
 
-    Other processes see the old file or the new one, never a part. Errors of writing, such as a full disk, become an
-    ``OutputError``; temporary files are removed.
+    Other processes see the old file or the new one, never a part. Errors of writing, such as a full
+    disk, become an ``OutputError``; temporary files are removed.
     """
     try:
         target = check_place(path)
@@ -110,7 +111,8 @@ def check_html(path: Path) -> None:
 
 @contextlib.contextmanager
 def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
-    """Hold a folder for this process; a second one is refused. The lock ends with the process, however it ends."""
+    """Hold a folder for this process; a second one is refused. The lock ends with the process,
+    however it ends."""
     place = Path(folder)
     lock = filelock.FileLock(place / ".lock", timeout=0)
     try:
@@ -118,7 +120,8 @@ def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
         lock.acquire()
     except filelock.Timeout as error:
         raise BusyFolderError(
-            f"another process is writing in {place}. Wait for it, stop it, or choose another folder."
+            f"another process is writing in {place}. Wait for it, stop it, or choose another "
+            "folder."
         ) from error
     except OSError as error:
         raise InvalidInputError(
@@ -133,7 +136,8 @@ def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
 def write_tensors(
     path: str | os.PathLike, kind: str, tensors: Mapping[str, torch.Tensor], notes: Any
 ) -> None:
-    """Tensors and JSON ``notes`` in one safetensors file, atomically, with a checksum over all of it."""
+    """Tensors and JSON ``notes`` in one safetensors file, atomically, with a checksum over all of
+    it."""
     from safetensors.torch import save
 
     plain = {name: t.detach().to("cpu").contiguous().clone() for name, t in tensors.items()}
@@ -143,7 +147,8 @@ def write_tensors(
 
 
 def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Tensor], Any]:
-    """What ``write_tensors`` wrote; other, damaged or newer files are refused by name. Nothing is ever unpickled."""
+    """What ``write_tensors`` wrote; other, damaged or newer files are refused by name. Nothing is
+    ever unpickled."""
     from safetensors import SafetensorError, safe_open
 
     source = Path(path)
@@ -163,7 +168,8 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
         OverflowError,
     ) as error:
         raise DamagedFileError(
-            f"{source} is not a readable safetensors file ({error}): it is damaged, cut short or of another kind."
+            f"{source} is not a readable safetensors file ({error}): it is damaged, cut short or "
+            "of another kind."
         ) from error
     found, version = metadata.get("format", "tensors of another program"), metadata.get("version")
     if found != kind:

@@ -1,4 +1,5 @@
-"""Networks as files: weights and the architecture as JSON in one safetensors file. Nothing is ever unpickled."""
+"""Networks as files: weights and the architecture as JSON in one safetensors file. Nothing is ever
+unpickled."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ A short file cannot ask for a network that takes long to build.
 def save(net: nn.Configured, path: str | os.PathLike) -> None:
     """Write a network to one file, atomically.
 
-    Classes and functions of your own, such as filters and activations, are saved by their path and the arguments of
-    their constructors, and ``load`` needs them in ``allow``. What cannot be built again is refused.
+    Classes and functions of your own, such as filters and activations, are saved by their path and
+    the arguments of their constructors, and ``load`` needs them in ``allow``. What cannot be built
+    again is refused.
 
     >>> import tempfile, tangentbundle as tb
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +50,8 @@ def save(net: nn.Configured, path: str | os.PathLike) -> None:
 
 
 def require_saveable(net: nn.Configured) -> None:
-    """Refuse a network whose architecture ``save`` would refuse; before a training, nothing is lost."""
+    """Refuse a network whose architecture ``save`` would refuse; before a training, nothing is
+    lost."""
     _contents(net)
 
 
@@ -56,7 +59,8 @@ def load(path: str | os.PathLike, allow: Iterable[Foreign] = ()) -> nn.Configure
     """Read a network that ``save`` wrote, ready to predict; a damaged or foreign file is refused.
 
     Args:
-        allow: classes and functions of your own that the network may contain, such as ``[MyFilter]``. Others are
+        allow: classes and functions of your own that the network may contain, such as
+        ``[MyFilter]``. Others are
             refused by name with ``ForeignPartError``: nothing is imported, and nothing unpickled.
     """
     if isinstance(allow, (str, type)) or not isinstance(allow, Iterable):
@@ -110,7 +114,8 @@ def _require_plausible(notes: Any, tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def _check_weights(net: nn.Configured, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Refuse weights that are not finite, or not all float32 or all float64; only buffers may be whole numbers."""
+    """Refuse weights that are not finite, or not all float32 or all float64; only buffers may be
+    whole numbers."""
     buffers = {name for name, buffer in net.named_buffers() if not buffer.is_floating_point()}
     dtypes = {
         t.dtype for name, t in tensors.items() if name not in buffers or t.is_floating_point()

@@ -54,7 +54,8 @@ def assert_self_adjoint(operator: LinearOperator, *, tol: float | None = None) -
 
 
 def _adjoint_error(operator: LinearOperator, adjoint: LinearOperator) -> float:
-    """``|<f, A g> - <A* f, g>|`` in the mass inner product, relative to the norms, for random f and g."""
+    """``|<f, A g> - <A* f, g>|`` in the mass inner product, relative to the norms, for random f and
+    g."""
     f, g = random_signal(operator, seed=1), random_signal(operator, seed=2)
     left, right = operator.inner(f, operator @ g), operator.inner(adjoint @ f, g)
     size = float((operator.norm(f) * operator.norm(operator @ g)).max()) or 1.0
@@ -78,8 +79,8 @@ def assert_gauge_equivariant(
 ) -> None:
     """The same ambient output after a random O(d) change of every frame.
 
-    ``function(laplacian, x)`` is run with the bundle's frames and with turned ones, on signals with ``channels``
-    channels; by default two, or one if the function refuses two with a ``ShapeError``.
+    ``function(laplacian, x)`` is run with the bundle's frames and with turned ones, on signals with
+    ``channels`` channels; by default two, or one if the function refuses two with a ``ShapeError``.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0))
@@ -100,7 +101,8 @@ def assert_rotation_equivariant(
     seed: int = 0,
     channels: int | None = None,
 ) -> None:
-    """The rotated output when points and field are rotated together in ambient space; ``channels`` as above."""
+    """The rotated output when points and field are rotated together in ambient space; ``channels``
+    as above."""
     rotation = torch.from_numpy(random_orthogonal(1, bundle.ambient_dim, seed)[0])
     _assert_same_field(
         function, bundle, rotation, torch.eye(bundle.rank), tol, "rotation of space", channels
@@ -123,7 +125,10 @@ def _signal_for(
             continue
         return x
     raise InvalidInputError(
-        "the function takes signals with neither two channels nor one; give their number, channels=3. It says "
+        (
+            "the function takes signals with neither two channels nor one; give their number, "
+            "channels=3. It says "
+        )
         + " And ".join(refusals)
     )
 

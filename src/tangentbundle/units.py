@@ -42,7 +42,8 @@ SPEEDS = {
 
 
 def in_metres(unit: str) -> tuple[float, bool] | None:
-    """The size of a length in m or of a speed in m/s, and whether it is a speed; None for other units.
+    """The size of a length in m or of a speed in m/s, and whether it is a speed; None for other
+    units.
 
     >>> in_metres("km h**-1"), in_metres("knots"), in_metres("K")
     ((0.2777777777777778, True), (0.5144444444444445, True), None)
@@ -73,14 +74,16 @@ def conversion(unit: str, to: str) -> float | None:
 def common_unit(
     names: Sequence[str], units: Sequence[str], notes: list[str]
 ) -> tuple[str, np.ndarray]:
-    """The unit of the first component that has one, and the factors that convert all components to it."""
+    """The unit of the first component that has one, and the factors that convert all components to
+    it."""
     unit, factors = next(filter(None, units), ""), []
     for name, own in zip(names, units, strict=True):
         factor = conversion(own or unit, unit)
         if factor is None:
             raise UnitsError(
-                f"the components must have one unit, but {names[0]} is in {unit!r} and {name} in {own!r}. Only speeds "
-                "and lengths are converted: convert one of them, or correct its unit."
+                f"the components must have one unit, but {names[0]} is in {unit!r} and {name} in "
+                f"{own!r}. Only speeds and lengths are converted: convert one of them, or correct "
+                "its unit."
             )
         if factor != 1.0:
             notes.append(f"{name} converted from {own} to {unit}")

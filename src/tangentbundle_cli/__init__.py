@@ -1,4 +1,5 @@
-"""The command-line tool, a separate package: ``tangentbundle`` loads on first use, so ``--help`` needs no torch."""
+"""The command-line tool, a separate package: ``tangentbundle`` loads on first use, so ``--help``
+needs no torch."""
 
 from typing import Annotated
 
@@ -42,6 +43,6 @@ def main(
 ) -> None:
     """Analyse, denoise, interpolate and forecast vector fields on curved spaces.
 
-    Reads and writes CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF and Zarr. Columns are found by name, or named by
-    options.
+    Reads and writes CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF and Zarr. Columns are found by
+    name, or named by options.
     """

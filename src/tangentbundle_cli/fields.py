@@ -16,7 +16,8 @@ from .job import Job, command
 from .options import Source
 
 MAX_SPECTRUM_POINTS = 10_000
-"""Largest number of points for eigenvalues, curvature and Betti number; larger clouds are sampled."""
+"""Largest number of points for eigenvalues, curvature and Betti number; larger clouds are
+sampled."""
 
 
 def build_bundle(
@@ -24,7 +25,8 @@ def build_bundle(
 ) -> Any:
     """Build the bundle of a file's points and describe it in the summary.
 
-    ``geometry`` holds dim, neighbors and eps; ``in_parts`` builds a ``DistributedBundle`` instead of one in memory.
+    ``geometry`` holds dim, neighbors and eps; ``in_parts`` builds a ``DistributedBundle`` instead
+    of one in memory.
     """
     import numpy as np
 
@@ -59,7 +61,8 @@ def add_normal_share(job: Job, field: tb.io.Field, bundle: Any) -> None:
 
 
 def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int, max_lines: int = 10) -> Any:
-    """Return the k lowest eigenvalues of the Laplacian and their fields; add the values to the summary."""
+    """Return the k lowest eigenvalues of the Laplacian and their fields; add the values to the
+    summary."""
     values, fields = bundle.laplacian().spectrum(min(k, bundle.num_points * bundle.rank))
     job.summary.eigenvalues = values = values.astype(float)
     if bundle.mesh is None:  # the vertices of a mesh are not a random sample
@@ -78,7 +81,8 @@ def inspect(
     geometry: dict[str, Any],
     k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
 ) -> None:
-    """Report dimension, scale, components, orientability, normal component, curvature and spectrum of a file.
+    """Report dimension, scale, components, orientability, normal component, curvature and spectrum
+    of a file.
 
     Examples:
         tangentbundle inspect field.csv
@@ -171,7 +175,8 @@ def _add_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None
 def _sample(
     job: Job, field: tb.io.Field, bundle: tb.TangentBundle, geometry: dict[str, Any]
 ) -> tb.TangentBundle:
-    """Return the bundle of a random subset of a large cloud, whose lowest eigenvalues are similar and faster."""
+    """Return the bundle of a random subset of a large cloud, whose lowest eigenvalues are similar
+    and faster."""
     import numpy as np
 
     n = len(field.space)
@@ -179,7 +184,8 @@ def _sample(
         return bundle
     rows = np.random.default_rng(0).choice(n, MAX_SPECTRUM_POINTS, replace=False)
     job.summary.notes.append(
-        f"eigenvalues and curvature are computed from {len(rows)} random points; `spectrum` uses all points"
+        f"eigenvalues and curvature are computed from {len(rows)} random points; `spectrum` uses "
+        "all points"
     )
     return field.space.select(rows).bundle(**geometry | {"dim": bundle.dim})
 

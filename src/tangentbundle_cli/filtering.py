@@ -1,4 +1,5 @@
-"""Commands that apply operators to a field: filter, decompose; in memory, on disk, or in blocks of times of a grid."""
+"""Commands that apply operators to a field: filter, decompose; in memory, on disk, or in blocks of
+times of a grid."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def filter(
         int | None,
         typer.Option(
             min=1,
-            help="partitions computed at the same time, with the Laplacian on disk, for large clouds",
+            help=(
+                "partitions computed at the same time, with the Laplacian on disk, for large clouds"
+            ),
         ),
     ] = None,
 ) -> None:
@@ -97,7 +100,8 @@ def filter(
 def _filtered(
     field: tb.io.Field, bundle: Any, apply: Callable, at_once: int = 32
 ) -> tuple[tb.io.Field, float]:
-    """Apply a filter of coordinates to the field of every time, and return the share of energy that remains.
+    """Apply a filter of coordinates to the field of every time, and return the share of energy that
+    remains.
 
     ``at_once`` times are filtered together. Warns if almost no energy remains.
     """
@@ -131,11 +135,12 @@ def _filtered(
 def _in_parts(
     job: Job, field: tb.io.Field, output: Path, workers: int, geometry: dict[str, Any]
 ) -> Iterator[tb.distributed.DistributedBundle]:
-    """Build the bundle in a hidden folder next to the output, from which an interrupted run resumes."""
+    """Build the bundle in a hidden folder next to the output, from which an interrupted run
+    resumes."""
     if type(field.space) is not tb.io.Cloud:
         raise tb.errors.InvalidInputError(
-            "--workers needs a point cloud, without faces or latitude and longitude. Remove --workers, or convert the "
-            "file to x, y, z and three vector components first."
+            "--workers needs a point cloud, without faces or latitude and longitude. Remove "
+            "--workers, or convert the file to x, y, z and three vector components first."
         )
     work = output.absolute().with_name(f".{output.name}.work")
     size = -(
@@ -165,10 +170,11 @@ def _in_parts(
 def decompose(
     job: Job, file: Source, output: Output, geometry: dict[str, Any], workers: Workers = None
 ) -> None:
-    """Split a field into gradient, rotational part and remainder; compute potentials, divergence and vorticity.
+    """Split a field into gradient, rotational part and remainder; compute potentials, divergence
+    and vorticity.
 
-    The points must cover a closed space, except on the globe, where cells without data are land. The normal component
-    is discarded.
+    The points must cover a closed space, except on the globe, where cells without data are land.
+    The normal component is discarded.
 
     Examples:
         tangentbundle decompose wind.nc -o parts.nc --report parts.html
@@ -188,7 +194,8 @@ def decompose(
             add_normal_share(job, field, bundle)
         elif geometry:
             raise tb.errors.InvalidInputError(
-                "on the globe the parts are computed on grid cells. Remove --dim, --neighbors and --eps."
+                "on the globe the parts are computed on grid cells. Remove --dim, --neighbors and "
+                "--eps."
             )
         step("decomposing")
         result, energies = _parts(field, bundle)
@@ -216,10 +223,11 @@ def _lazy_parts(ds: Any, names: tuple[str, ...]) -> Any:
 def _parts(
     field: tb.io.Field, bundle: tb.TangentBundle | None
 ) -> tuple[tb.io.Field, dict[str, Any]]:
-    """Return the field with its parts, potentials, divergence and vorticity, and the energies ``(T,)`` of its parts.
+    """Return the field with its parts, potentials, divergence and vorticity, and the energies
+    ``(T,)`` of its parts.
 
-    On the globe there is no bundle: the cells of the file's grid are used, and speeds give rates in s-1 and potentials
-    in m2 s-1. Otherwise lengths have the units of the points.
+    On the globe there is no bundle: the cells of the file's grid are used, and speeds give rates in
+    s-1 and potentials in m2 s-1. Otherwise lengths have the units of the points.
     """
     from tangentbundle.earth.decomposition import decompose_points
 

@@ -42,7 +42,8 @@ class Commands(TyperGroup):
 
 @dataclass
 class Job:
-    """One run of a command; ``columns`` holds the column options, ``appendix`` is printed after the summary."""
+    """One run of a command; ``columns`` holds the column options, ``appendix`` is printed after the
+    summary."""
 
     summary: tb.io.Summary
     as_json: bool = False
@@ -75,7 +76,8 @@ class Job:
     def read(
         self, path: Path, output: Path | None = None, *, needs_vectors: bool = True
     ) -> tb.io.Field:
-        """Read the field of a file and describe it in the summary; raise if the output cannot be written."""
+        """Read the field of a file and describe it in the summary; raise if the output cannot be
+        written."""
         found = tb.io.read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
         tb.io.field.warn_if_suspicious(found)
@@ -105,7 +107,8 @@ class Job:
         self.summary.table, self.appendix = table, f"\n\n{table.text()}"
 
     def check_report(self) -> None:
-        """Raise if the report cannot be written; it loads plotting libraries, so input is checked before."""
+        """Raise if the report cannot be written; it loads plotting libraries, so input is checked
+        before."""
         if self.report is not None:
             tb.report.check_report(self.report)
 
@@ -117,7 +120,8 @@ class Job:
 
     @contextlib.contextmanager
     def steps(self, total: int) -> Iterator[Callable[[str], None]]:
-        """Show progress on standard error; call the result with a description at the start of each step."""
+        """Show progress on standard error; call the result with a description at the start of each
+        step."""
         numbers = itertools.count(1)
         with tb.console.progress(total, "step", not self.silent) as show:
             yield lambda text: show(next(numbers), text)
@@ -138,20 +142,24 @@ def write_in_blocks(
     refused: Mapping[str, Any],
     fields_at_once: int | None = None,
 ) -> None:
-    """Write the lazy result of ``function(dataset, component names)`` for NetCDF or Zarr files of any length.
+    """Write the lazy result of ``function(dataset, component names)`` for NetCDF or Zarr files of
+    any length.
 
-    A run with the same ``options`` resumes an interrupted one. Raises if any of the options ``refused`` is set.
+    A run with the same ``options`` resumes an interrupted one. Raises if any of the options
+    ``refused`` is set.
     """
     if any(
         tb.io.format_of(path).read is not tb.io.datasets.read_dataset for path in (file, output)
     ):
         raise tb.errors.InvalidInputError(
-            "--workers and --scale need NetCDF or Zarr as input and output. Remove them, or convert the file."
+            "--workers and --scale need NetCDF or Zarr as input and output. Remove them, or "
+            "convert the file."
         )
     given = {**job.columns, "report": job.report, **refused, "vectors": None}
     if option := next((name.replace("_", "-") for name in given if given[name]), ""):
         raise tb.errors.InvalidInputError(
-            f"--{option} cannot be combined with --scale or --workers, which read the file in blocks. Remove one."
+            f"--{option} cannot be combined with --scale or --workers, which read the file in "
+            "blocks. Remove one."
         )
     names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
     tb.io.datasets.check_header(file, job.request(), names)
@@ -166,7 +174,10 @@ def write_in_blocks(
         blocks, along = in_blocks(fields, fields_at_once)
         times, dims = blocks.sizes.get(along, 1), blocks[fields.names[0]].sizes
         count = prod(size for name, size in dims.items() if name not in fields.grid.dims)
-        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} field{'s' * (count != 1)}"
+        text = (
+            f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} "
+            f"field{'s' * (count != 1)}"
+        )
         job.summary.source = file
         job.summary.add("read", text, points=len(fields.grid), times=times)
         plan = {
@@ -193,7 +204,8 @@ def write_in_blocks(
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function of a ``Job`` and its own options into a command by adding the shared options."""
+    """Turn a function of a ``Job`` and its own options into a command by adding the shared
+    options."""
 
     def parameters(source: Callable) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(source, eval_str=True).parameters)
@@ -231,9 +243,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 def as_options(text: str, options: set[str]) -> str:
     """Rewrite a message of the library for the tool: arguments become options.
 
-    >>> as_options('use drop_missing=True, or vectors=("EAST", "NORTH"); mind dim=2.', {"drop_missing", "vectors"})
+    >>> as_options(
+    ...     'use drop_missing=True, or vectors=("EAST", "NORTH"); mind dim=2.',
+    ...     {"drop_missing", "vectors"},
+    ... )
     'use --drop-missing, or --vectors EAST,NORTH; mind dim=2.'
-    >>> as_options("error: no such file: seed=1/a.csv", {"seed"}), as_options("seed must be positive", {"seed"})
+    >>> (
+    ...     as_options("error: no such file: seed=1/a.csv", {"seed"}),
+    ...     as_options("seed must be positive", {"seed"}),
+    ... )
     ('error: no such file: seed=1/a.csv', '--seed must be positive')
     """
 
@@ -304,7 +322,10 @@ def _run(
         code, lines = (
             1,
             [
-                f"error: unexpected {type(error).__name__}: {error}. Run again with --debug and report it."
+                (
+                    f"error: unexpected {type(error).__name__}: {error}. Run again with --debug "
+                    "and report it."
+                )
             ],
         )
         if isinstance(error, MemoryError):

@@ -1,4 +1,5 @@
-"""Options that commands share; values that no input can make valid are refused before anything is loaded."""
+"""Options that commands share; values that no input can make valid are refused before anything is
+loaded."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def columns(
         _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z"),
     ] = "",
 ) -> None:
-    """Options of commands that read files. Columns that are not named are guessed; a note shows the guess."""
+    """Options of commands that read files. Columns that are not named are guessed; a note shows the
+    guess."""
 
 
 def geometry(
@@ -96,7 +98,8 @@ def geometry(
         ),
     ] = None,
 ) -> None:
-    """Options of commands that build a bundle; the command receives those that are set as ``geometry``."""
+    """Options of commands that build a bundle; the command receives those that are set as
+    ``geometry``."""
 
 
 def display(

@@ -16,11 +16,13 @@ from .job import Job, changed_at, command, write_in_blocks
 from .options import Dim, Noise, Output, Seed, Source, Std, Workers
 
 FIELDS_AT_ONCE = 8
-"""Fields in a block of time. A fit takes seconds, and an interrupted run loses its unfinished blocks."""
+"""Fields in a block of time. A fit takes seconds, and an interrupted run loses its unfinished
+blocks."""
 
 
 def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **learned: Any) -> Any:
-    """Create an estimator for the space of a field; on the globe its covariances include bands of latitude."""
+    """Create an estimator for the space of a field; on the globe its covariances include bands of
+    latitude."""
     from tangentbundle.earth.covariances import planetary_model
 
     if isinstance(field.space, tb.io.Globe):
@@ -45,9 +47,11 @@ def predict_each(
     noise: float | None,
     std: bool,
 ) -> tb.io.Field:
-    """Fit to the field of each time, predict at the points of ``target``, and describe the fit in the summary.
+    """Fit to the field of each time, predict at the points of ``target``, and describe the fit in
+    the summary.
 
-    ``noise`` is a standard deviation; the default is that of the field if known, otherwise it is estimated.
+    ``noise`` is a standard deviation; the default is that of the field if known, otherwise it is
+    estimated.
     """
     import numpy as np
 
@@ -238,7 +242,8 @@ def _learn_from(job: Job, field: tb.io.Field, path: Path, request: tb.io.Request
     factor = tb.units.conversion(history.units or field.units, field.units or history.units)
     if factor is None:
         raise tb.errors.UnitsError(
-            f"the history has units {history.units!r}, the field {field.units!r}. Convert one of them."
+            f"the history has units {history.units!r}, the field {field.units!r}. Convert one of "
+            "them."
         )
     check_same_space(field, history)
     return {"history": factor * history.vectors, "history_points": history.space.points}
@@ -288,8 +293,8 @@ def forecast(
 def _forecasted(
     field: tb.io.Field, estimator: Any, horizon: int, window: int = 60
 ) -> tuple[tb.io.Field, int]:
-    """Return the next fields of a series, with standard deviations and dates, and the number of recent fields used:
-    the last ones without a gap, at most ``window``.
+    """Return the next fields of a series, with standard deviations and dates, and the number of
+    recent fields used: the last ones without a gap, at most ``window``.
     """
     import numpy as np
 
@@ -320,8 +325,8 @@ def _check_series(field: tb.io.Field) -> None:
             )
         if axis.dtype.kind != "M":
             raise tb.errors.InvalidInputError(
-                f"expected one time series, but the file has {len(axis)} values along {name}, which are not dates. "
-                "Choose one with select=."
+                f"expected one time series, but the file has {len(axis)} values along {name}, "
+                "which are not dates. Choose one with select=."
             )
     if len(field) < 2:
         raise tb.errors.InvalidInputError(
@@ -334,7 +339,10 @@ def add_skill(job: Job, rows: Sequence[Any], max_rows: int = 5) -> None:
     good = [row for row in rows if row.over_climatology > 0]
     text = "no skill beyond climatology at this length of record"
     if good:
-        text = f"{good[0].over_climatology:.0%} less squared error than the climatology at step {good[0].lead}"
+        text = (
+            f"{good[0].over_climatology:.0%} less squared error than the climatology at step "
+            f"{good[0].lead}"
+        )
         text += f", none from step {rows[-1].lead} on" if rows[-1].over_climatology <= 0 else ""
     job.summary.add("skill", text, skill=[row._asdict() for row in rows])
     if not rows:
@@ -346,5 +354,8 @@ def add_skill(job: Job, rows: Sequence[Any], max_rows: int = 5) -> None:
         for row in shown
     ]
     header = ["step", "forecast", "persistence", "climatology", "skill"]
-    notes = "Errors: root mean square length. Skill: 1 - (squared error of the forecast) / (that of the climatology)."
+    notes = (
+        "Errors: root mean square length. Skill: 1 - (squared error of the forecast) / (that "
+        "of the climatology)."
+    )
     job.show(tb.io.Table("Forecast errors at held-out times", header, body, notes))

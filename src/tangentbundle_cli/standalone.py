@@ -26,7 +26,8 @@ def demo(
         "out/demo"
     ),
 ) -> None:
-    """Denoise a field on a torus and interpolate wind, compared with simpler methods (half a minute).
+    """Denoise a field on a torus and interpolate wind, compared with simpler methods (half a
+    minute).
 
     Examples:
         tangentbundle demo
@@ -102,7 +103,8 @@ def doctor(job: Job) -> None:
 
 
 def _self_test(job: Job) -> float:
-    """Return the largest relative error of heat flow on the sphere, on the CPU and on a GPU if there is one."""
+    """Return the largest relative error of heat flow on the sphere, on the CPU and on a GPU if
+    there is one."""
     import torch
 
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None

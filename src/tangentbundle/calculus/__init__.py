@@ -1,4 +1,5 @@
-"""Calculus on point clouds: derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition."""
+"""Calculus on point clouds: derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge
+decomposition."""
 
 from .betti import (
     BettiEstimate,

@@ -1,6 +1,7 @@
 """Sparse linear maps between signals of two bundles over the same points.
 
-Gradient, covariant derivative, divergence, curl and rot are such maps, from one local fit and the transport.
+Gradient, covariant derivative, divergence, curl and rot are such maps, from one local fit and the
+transport.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
 
 @dataclass(eq=False, repr=False)
 class LinearMap(LinearOperator):
-    r"""A sparse linear map of signals ``(..., n, p, c)`` to signals ``(..., n, q, c)``, alike for each channel.
+    r"""A sparse linear map of signals ``(..., n, p, c)`` to signals ``(..., n, q, c)``, alike for
+    each channel.
 
-    ``map @ signal`` applies it. ``T`` is the transposed matrix, ``adjoint`` the adjoint in the mass inner product,
-    :math:`A^* = M^{-1} A^T M`. Products are differentiable in the signal, on any device.
+    ``map @ signal`` applies it. ``T`` is the transposed matrix, ``adjoint`` the adjoint in the mass
+    inner product, :math:`A^* = M^{-1} A^T M`. Products are differentiable in the signal, on any
+    device.
 
-    Attributes: ``matrix``, a sparse CSR tensor ``(n q, n p)`` along the space-filling curve, ``order[k]`` the user's
-    index of the k-th point on the curve, ``mass`` (n,) in the user's order.
+    Attributes: ``matrix``, a sparse CSR tensor ``(n q, n p)`` along the space-filling curve,
+    ``order[k]`` the user's index of the k-th point on the curve, ``mass`` (n,) in the user's order.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(500, seed=0)
@@ -103,7 +106,8 @@ class LinearMap(LinearOperator):
 
     @cached_property
     def adjoint(self) -> LinearMap:
-        r"""The adjoint in the mass inner product, :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
+        r"""The adjoint in the mass inner product,
+        :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
         mass = self.mass.index_select(0, self.order)
         matrix, starts = self.T.matrix, self.T.matrix.crow_indices()
         factors = (
@@ -191,28 +195,31 @@ def _turn_back(start, stop, weights, values, det, out):  # pragma: no cover - co
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
-    r"""First derivatives on a bundle, by polynomials fitted to the nearest neighbours of each point.
+    r"""First derivatives on a bundle, by polynomials fitted to the nearest neighbours of each
+    point.
 
-    On flat space the derivatives at a point are exact for polynomials of the degree of its fit, ``degrees``. This is
-    ``degree`` where the nearest ``neighbors`` determine such a fit. Elsewhere, as at boundaries, whose neighbourhoods
-    are one-sided, fits of a higher degree become quadratic; quadratic ones take more neighbours, up to all points of
-    the component, and become linear only if these do not suffice, with an ``AccuracyWarning``. So all maps are exact
-    for linear functions, for quadratic ones without that warning, and for those of ``degree`` if all ``degrees`` are.
-    On curved space the error goes to zero with the square of the distance between neighbours. No boundary condition is
-    imposed.
+    On flat space the derivatives at a point are exact for polynomials of the degree of its fit,
+    ``degrees``. This is ``degree`` where the nearest ``neighbors`` determine such a fit. Elsewhere,
+    as at boundaries, whose neighbourhoods are one-sided, fits of a higher degree become quadratic;
+    quadratic ones take more neighbours, up to all points of the component, and become linear only
+    if these do not suffice, with an ``AccuracyWarning``. So all maps are exact for linear
+    functions, for quadratic ones without that warning, and for those of ``degree`` if all
+    ``degrees`` are. On curved space the error goes to zero with the square of the distance between
+    neighbours. No boundary condition is imposed.
 
     Args:
-        bundle: a tangent bundle.
-        degree: of the polynomials; default 3 where the bundle has enough neighbours, otherwise 2. Cubic fits have a
+        bundle: a tangent bundle. degree: of the polynomials; default 3 where the bundle has enough
+        neighbours, otherwise 2. Cubic fits have a
             much smaller error for smooth functions, quadratic ones are less sensitive to noise.
-        neighbors: points of a fit; default four for each coefficient, on surfaces 36, or 20 of degree 2.
+        neighbors: points of a fit; default four for each coefficient, on surfaces 36, or 20 of
+        degree 2.
 
     >>> import tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(2000, seed=0)
     >>> calculus = Derivatives(tb.TangentBundle.from_points(points))
     >>> height = points[:, 2, None, None]
     >>> laplacian = calculus.divergence() @ (calculus.gradient() @ height)
-    >>> bool(abs(laplacian + 2 * height).max() < 0.2)                      # height is an eigenfunction
+    >>> bool(abs(laplacian + 2 * height).max() < 0.2)  # height is an eigenfunction
     True
     """
 
@@ -234,13 +241,15 @@ class Derivatives:
 
     @cached_property
     def degrees(self) -> np.ndarray:
-        """The degree of the polynomials that were fitted at each point, ``(n,)`` integers in the user's order.
+        """The degree of the polynomials that were fitted at each point, ``(n,)`` integers in the
+        user's order.
 
         >>> import numpy as np, tangentbundle as tb
         >>> points = np.random.default_rng(0).uniform(size=(400, 2))
         >>> degrees = Derivatives(tb.TangentBundle.from_points(points, dim=2), degree=3).degrees
         >>> edge = np.abs(points - 0.5).max(axis=1) > 0.48
-        >>> bool(degrees[edge].mean() < 2.5 < degrees[~edge].mean())        # quadratic at most points of the boundary
+        >>> # quadratic at most points of the boundary
+        >>> bool(degrees[edge].mean() < 2.5 < degrees[~edge].mean())
         True
         """
         return self.bundle._unsorted(self.fit.degrees)
@@ -254,8 +263,8 @@ class Derivatives:
         """The orientation of each frame, ``(n,)`` along the curve; only for surfaces."""
         if self.bundle.dim != 2:
             raise InvalidInputError(
-                f"curl and rot are defined on surfaces, d = 2, and here d = {self.bundle.dim}. Use the antisymmetric "
-                "part of jacobian()."
+                f"curl and rot are defined on surfaces, d = 2, and here d = {self.bundle.dim}. "
+                "Use the antisymmetric part of jacobian()."
             )
         return orientation(self.bundle)
 
@@ -274,7 +283,8 @@ class Derivatives:
     def jacobian(self) -> LinearMap:
         r"""The covariant derivative, fields ``(..., n, d, c)`` to ``(..., n, d d, c)``.
 
-        Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the symmetric part the strain.
+        Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the
+        symmetric part the strain.
         """
         d = self.bundle.dim
         return self._map(
@@ -287,14 +297,15 @@ class Derivatives:
     def divergence(self) -> LinearMap:
         """Fields to functions: the trace of the covariant derivative, accurate at each point.
 
-        The negative adjoint ``-gradient().adjoint`` fulfils integration by parts exactly instead. At scattered points
-        its single values are noisy; its averages are not.
+        The negative adjoint ``-gradient().adjoint`` fulfils integration by parts exactly instead.
+        At scattered points its single values are noisy; its averages are not.
         """
         return self._map(self._divergence_blocks)
 
     @threads_by_size
     def curl(self) -> LinearMap:
-        """Fields to functions: the vorticity of fields on oriented surfaces, accurate at each point."""
+        """Fields to functions: the vorticity of fields on oriented surfaces, accurate at each
+        point."""
         signs = self.signs[self.fit.graph.indices][:, None, None]
         return self._map(signs * (self._divergence_blocks @ -TURN))
 

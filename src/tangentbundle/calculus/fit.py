@@ -1,7 +1,10 @@
-r"""Polynomials fitted to the neighbours of each point, in tangent coordinates: moving least squares.
+r"""Polynomials fitted to the neighbours of each point, in tangent coordinates: moving least
+squares.
 
-Near point i a function is :math:`f(x_j) - f(x_i) \approx g \cdot y_j + \tfrac12 y_j^T H y_j + \dots` with
-:math:`y_j = O_i^T (x_j - x_i)`. The coefficients are linear in the values; this module computes their weights.
+Near point i a function is
+:math:`f(x_j) - f(x_i) \approx g \cdot y_j + \tfrac12 y_j^T H y_j + \dots` with
+:math:`y_j = O_i^T (x_j - x_i)`. The coefficients are linear in the values; this module computes
+their weights.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 MIN_QUALITY = 0.25, 0.08, 0.03
-"""Of a quadratic fit (see ``_fit_rows``); the square of the first of a cubic one. Lopsided neighbourhoods are doubled
-up to twice, and those whose points do not determine the fit are doubled on. Points inside reach the first, points at a
-straight boundary the second, corners the third."""
+"""Of a quadratic fit (see ``_fit_rows``); the square of the first of a cubic one. Lopsided
+neighbourhoods are doubled up to twice, and those whose points do not determine the fit are doubled
+on. Points inside reach the first, points at a straight boundary the second, corners the third."""
 
 COINCIDENT = 1e-6
-"""Neighbours within this share of the bundle's radius are one point up to rounding, as those of a grid at a pole; and
-neighbours at the rim with less weight than this do not count."""
+"""Neighbours within this share of the bundle's radius are one point up to rounding, as those of a
+grid at a pole; and neighbours at the rim with less weight than this do not count."""
 
 MAX_DOUBLINGS = 8
 """How often a neighbourhood is doubled: rows of grids near the poles need it."""
@@ -54,9 +57,9 @@ class Piece(NamedTuple):
 class LocalFit:
     """Weights ``(e, m)`` of the first m coefficients along the edges of a graph.
 
-    The graph is directed, in curve order, and has an edge from each point to itself, so that the weights of a row sum
-    to zero. The coefficients are those of :math:`y_a` (d of them), then of :math:`y_a y_b` with a <= b. ``degrees``
-    (n,) are those of the polynomials of each point.
+    The graph is directed, in curve order, and has an edge from each point to itself, so that the
+    weights of a row sum to zero. The coefficients are those of :math:`y_a` (d of them), then of
+    :math:`y_a y_b` with a <= b. ``degrees`` (n,) are those of the polynomials of each point.
     """
 
     graph: NeighborGraph
@@ -73,8 +76,8 @@ class LocalFit:
 def monomials(d: int, degree: int) -> np.ndarray:
     """Every monomial of degree 1 to ``degree`` in d variables, ``(q, 4)``.
 
-    A row holds another monomial (-1: none) and the variable that multiplies it, the degree, and how many orders the
-    factors can be written in.
+    A row holds another monomial (-1: none) and the variable that multiplies it, the degree, and how
+    many orders the factors can be written in.
 
     >>> monomials(2, 2).tolist()
     [[-1, 0, 1, 1], [-1, 1, 1, 1], [0, 0, 2, 1], [0, 1, 2, 2], [1, 1, 2, 1]]
@@ -93,9 +96,11 @@ def default_neighbors(d: int, degree: int) -> int:
 
 
 def default_degree(bundle: TangentBundle, neighbors: int | None = None) -> int:
-    """Cubic fits where the bundle's neighbourhoods, or ``neighbors``, are enough for their coefficients, or quadratic.
+    """Cubic fits where the bundle's neighbourhoods, or ``neighbors``, are enough for their
+    coefficients, or quadratic.
 
-    Their error for smooth fields is much smaller, and they stay within the radius that the bundle resolves.
+    Their error for smooth fields is much smaller, and they stay within the radius that the bundle
+    resolves.
     """
     enough = default_neighbors(bundle.dim, 3) <= (
         neighbors or np.median(bundle.sorted_graph.degrees)
@@ -105,7 +110,8 @@ def default_degree(bundle: TangentBundle, neighbors: int | None = None) -> int:
 
 @njit(cache=True, nogil=True)
 def _invert(gram, variances):  # pragma: no cover - compiled
-    """Invert a positive definite matrix with this diagonal in place, by Gauss and Jordan; whether it is one."""
+    """Invert a positive definite matrix with this diagonal in place, by Gauss and Jordan; whether
+    it is one."""
     q = len(gram)
     for a in range(q):
         pivot = gram[a, a]
@@ -127,8 +133,9 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
     # pragma: no cover - compiled
     """Weights of the coefficients of some rows, lengths in units of the radius.
 
-    The quality says how well the neighbours determine the fit, from 0 to 1 (evenly spread), the same in all frames: the
-    least, over the degrees, of harmonic to arithmetic mean of what the gram matrix is in each direction.
+    The quality says how well the neighbours determine the fit, from 0 to 1 (evenly spread), the
+    same in all frames: the least, over the degrees, of harmonic to arithmetic mean of what the gram
+    matrix is in each direction.
     """
     count, d, q = lists.shape[1], frames.shape[2], len(factors)
     features, w, values = np.empty((q, count)), np.empty(count), np.empty(count)
@@ -179,7 +186,8 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
 @njit(cache=True, nogil=True)
 def _nearest_in_rows(start, stop, rows, indptr, indices, lengths, radius, dim, distances, lists):
     # pragma: no cover - compiled
-    """The k nearest neighbours of each row that has as many, nearest first, and the distance of the last."""
+    """The k nearest neighbours of each row that has as many, nearest first, and the distance of the
+    last."""
     k, most = lists.shape[1], 0
     for r in range(start, stop):
         most = max(most, indptr[rows[r] + 1] - indptr[rows[r]])
@@ -207,7 +215,8 @@ def _nearest_in_rows(start, stop, rows, indptr, indices, lengths, radius, dim, d
 
 
 def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices ``(m, k)`` of the nearest points, and the distance of the last; from the graph where it has enough."""
+    """Indices ``(m, k)`` of the nearest points, and the distance of the last; from the graph where
+    it has enough."""
     graph, few = bundle.sorted_graph, np.arange(len(rows))
     lists, distances = np.empty((len(rows), k), np.int32), np.empty(len(rows))
     if bundle.mesh is None:
@@ -234,7 +243,8 @@ def _fit(
     factors: np.ndarray,
     keep: int,
 ):
-    """Neighbours ``(m, k + 1)`` of some rows, themselves last, weights ``(m, k + 1, keep)``, qualities ``(m,)``."""
+    """Neighbours ``(m, k + 1)`` of some rows, themselves last, weights ``(m, k + 1, keep)``,
+    qualities ``(m,)``."""
     points, frames = bundle.sorted_points, bundle.sorted_frames
     lists, radii = _nearest(bundle, rows, min(k + 1, len(points) - 1))
     radii = np.maximum(
@@ -280,11 +290,12 @@ def _attempts(
 def local_fits(
     bundle: TangentBundle, degree: int | None, neighbors: int | None = None, keep: int | None = None
 ) -> Iterator[Piece]:
-    """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
+    """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients,
+    default d.
 
-    Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from neighbourhoods that are
-    doubled until they determine it; where even all points of the component do not, it is linear, with a warning. Yields
-    pieces in which each row occurs once.
+    Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from
+    neighbourhoods that are doubled until they determine it; where even all points of the component
+    do not, it is linear, with a warning. Yields pieces in which each row occurs once.
     """
     if bundle.sorted_frames is None:
         raise InvalidInputError(
@@ -311,8 +322,9 @@ def local_fits(
                 break
     if len(left):
         raise RankDeficientError(
-            f"the neighbours of {len(left)} of {n} points (first: {bundle.order[left[0]]}, counted from 0) do not span "
-            f"{d} directions, so that a gradient is not defined. Use more points, or a smaller dimension."
+            f"the neighbours of {len(left)} of {n} points (first: {bundle.order[left[0]]}, "
+            f"counted from 0) do not span {d} directions, so that a gradient is not defined. Use "
+            "more points, or a smaller dimension."
         )
     if linear:
         text = "have too few neighbours for the fit; it is linear there. Use more points."

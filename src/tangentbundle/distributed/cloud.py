@@ -1,8 +1,9 @@
-"""A cloud in partitions along a space-filling curve: their files, and tasks on Dask that read and write these.
+"""A cloud in partitions along a space-filling curve: their files, and tasks on Dask that read and
+write these.
 
-Tasks run on threads of this machine, or on the workers of a cluster where a ``distributed.Client`` is connected. Files
-are renamed into place once they are complete: a task whose worker died can be repeated, and one that was done already
-is skipped.
+Tasks run on threads of this machine, or on the workers of a cluster where a ``distributed.Client``
+is connected. Files are renamed into place once they are complete: a task whose worker died can be
+repeated, and one that was done already is skipped.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Geometry:
 
 @dataclass(frozen=True)
 class PartitionedCloud:
-    """Points along the curve, in files of a folder. Partition p has those from ``offsets[p]`` to ``offsets[p + 1]``."""
+    """Points along the curve, in files of a folder. Partition p has those from ``offsets[p]`` to
+    ``offsets[p + 1]``."""
 
     folder: Path
     offsets: np.ndarray = field(repr=False)
@@ -135,7 +137,8 @@ def on_cluster() -> bool:
 
 
 def run_all(function: Callable[..., Any], arguments: Iterable[tuple]) -> tuple[Any, ...]:
-    """The function of each tuple of arguments, in any order; results in order. A task that fails is tried again.
+    """The function of each tuple of arguments, in any order; results in order. A task that fails is
+    tried again.
 
     >>> run_all(max, [(1, 2), (4, 3)])
     (2, 4)

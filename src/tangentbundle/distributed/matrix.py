@@ -1,8 +1,9 @@
-r"""The average P in files: dimension and scale, which all partitions share; how its rows are built, and applied.
+r"""The average P in files: dimension and scale, which all partitions share; how its rows are built,
+and applied.
 
-Every quantity at a point is computed from the same numbers in the same order as on a single machine, so that both
-agree to the last digits. Neighbours, frames and degrees of a point are computed once, by the partition that owns it;
-its row of P needs those of its neighbours.
+Every quantity at a point is computed from the same numbers in the same order as on a single
+machine, so that both agree to the last digits. Neighbours, frames and degrees of a point are
+computed once, by the partition that owns it; its row of P needs those of its neighbours.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def resolve_geometry(
 ) -> Geometry:
     """Dimension and scales as in memory; the automatic scale is not widened to connect the graph.
 
-    A scale at which the graph of a partition would not fit in memory is refused, from a sample of points.
+    A scale at which the graph of a partition would not fit in memory is refused, from a sample of
+    points.
     """
     eps = asked.eps
     with one_search(points):
@@ -86,9 +88,9 @@ def build_frames(cloud: PartitionedCloud, p: int) -> None:
     if isolated := len(graph.isolated):
         raise IsolatedPointsError(
             f"{isolated} of the {graph.num_points} points of partition {p} (first: "
-            f"{first_of(graph.isolated, cloud.order[own])[1]}, counted from 0) have no neighbour within sqrt(eps) = "
-            f"{radius:.4g}. Give a larger eps=..., or neighbors=..., or remove outliers. Mind the units of the "
-            "coordinates."
+            f"{first_of(graph.isolated, cloud.order[own])[1]}, counted from 0) have no neighbour "
+            f"within sqrt(eps) = {radius:.4g}. Give a larger eps=..., or neighbors=..., or remove "
+            "outliers. Mind the units of the coordinates."
         )
     save_array(part("indptr"), graph.indptr)
     save_array(part("neighbors"), graph.indices)
@@ -140,7 +142,8 @@ def component_labels(cloud: PartitionedCloud) -> np.ndarray:
 
 
 def links_of_partition(cloud: PartitionedCloud, p: int) -> np.ndarray:
-    """Pairs of points ``(2, m)`` that connect what the edges of a partition connect: one for each point of an edge."""
+    """Pairs of points ``(2, m)`` that connect what the edges of a partition connect: one for each
+    point of an edge."""
     own = cloud.rows(p)
     neighbors = load_array(cloud.part("neighbors", p))
     degrees = np.diff(load_array(cloud.part("indptr", p)))
@@ -157,7 +160,8 @@ def links_of_partition(cloud: PartitionedCloud, p: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PartitionedMatrix:
-    """P of fields, or the average of ``functions`` with the same weights; signals are sorted along the curve."""
+    """P of fields, or the average of ``functions`` with the same weights; signals are sorted along
+    the curve."""
 
     cloud: PartitionedCloud
     functions: bool = False
@@ -178,7 +182,8 @@ class PartitionedMatrix:
 
     @cached_property
     def parts(self) -> list[BlockMatrix]:
-        """All partitions, mapped once: of a process's pages the system drops those that do not fit in memory."""
+        """All partitions, mapped once: of a process's pages the system drops those that do not fit
+        in memory."""
         return [self.part(p) for p in range(self.cloud.num_parts)]
 
     def rows_of_step(
@@ -195,7 +200,8 @@ class PartitionedMatrix:
 def _step_in_parts(
     matrix: PartitionedMatrix, x, z, out, scalars, sources=None, targets=None
 ) -> None:
-    """On this machine the threads share a partition; on a cluster the signals are in a file of the folder meanwhile."""
+    """On this machine the threads share a partition; on a cluster the signals are in a file of the
+    folder meanwhile."""
     if not on_cluster():
         for part in matrix.parts:
             step(part, x, z, out, scalars, sources, targets)

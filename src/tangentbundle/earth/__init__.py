@@ -1,4 +1,5 @@
-"""What is true of the Earth only: grids, winds and currents in xarray datasets, maps, wind sources, covariances."""
+"""What is true of the Earth only: grids, winds and currents in xarray datasets, maps, wind sources,
+covariances."""
 
 import re
 from importlib import import_module
@@ -28,7 +29,8 @@ RADIUS = 6_371_008.8
 
 HOMES = {"Grid": "grid", "Kriging": "regrid", "Regridder": "regrid"}
 HOMES |= dict.fromkeys(("BlockScores", "Blocks", "block_cv", "block_reduce"), "observations")
-"""The modules of public names, which are loaded when first asked for; all others are in ``fields``."""
+"""The modules of public names, which are loaded when first asked for; all others are in
+``fields``."""
 
 __all__ = ["RADIUS", "BlockScores", "Blocks", "Grid", "Kriging", "Regridder", "block_cv"]
 __all__ += [

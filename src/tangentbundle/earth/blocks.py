@@ -1,6 +1,8 @@
-"""Vector fields of datasets, block by block: lazily with Dask, each place and each set of missing values once.
+"""Vector fields of datasets, block by block: lazily with Dask, each place and each set of missing
+values once.
 
-Series larger than memory are written block by block along time: a run that was killed goes on where it was.
+Series larger than memory are written block by block along time: a run that was killed goes on where
+it was.
 """
 
 from __future__ import annotations
@@ -28,16 +30,19 @@ if TYPE_CHECKING:
     import xarray
 
 MISSING = 1e30
-"""Absolute values above this are fill values and count as missing; for speeds the limit is MAX_SPEED."""
+"""Absolute values above this are fill values and count as missing; for speeds the limit is
+MAX_SPEED."""
 
 BLOCK_BYTES = 2**25
 """Of the components in a block. Every worker has one block in memory, with a few copies."""
 
 PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
-"""What stays of an encoding in blocks: how numbers are stored, and not how a format compresses them."""
+"""What stays of an encoding in blocks: how numbers are stored, and not how a format compresses
+them."""
 
 COMPRESSION = ("zlib", "complevel", "shuffle")
-"""What results take of an encoding: they may exceed the range of packed integers, and are stored as floats."""
+"""What results take of an encoding: they may exceed the range of packed integers, and are stored as
+floats."""
 
 Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
 """Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, k, c)`` there."""
@@ -45,9 +50,11 @@ Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class GridFields:
-    """The vectors of a dataset, over all dimensions besides those of the grid; ``unit`` is that of all components.
+    """The vectors of a dataset, over all dimensions besides those of the grid; ``unit`` is that of
+    all components.
 
-    ``wind`` names speed and direction that the components were computed from: these are no longer in the dataset.
+    ``wind`` names speed and direction that the components were computed from: these are no longer
+    in the dataset.
     """
 
     ds: xarray.Dataset
@@ -65,10 +72,11 @@ class GridFields:
         *,
         one_of_many: bool = False,
     ) -> GridFields:
-        """The fields of the variables ``vectors``: two components, or three ambient ones; by default found by name.
+        """The fields of the variables ``vectors``: two components, or three ambient ones; by
+        default found by name.
 
-        ``notes`` gets what was changed on the way, such as units. Warns if other pairs of components are found and left
-        as they are, unless the caller wants ``one_of_many``.
+        ``notes`` gets what was changed on the way, such as units. Warns if other pairs of
+        components are found and left as they are, unless the caller wants ``one_of_many``.
         """
         notes = [] if notes is None else notes
         if not hasattr(ds, "data_vars"):
@@ -91,8 +99,8 @@ class GridFields:
             or not {*names} <= {*ds.data_vars}
         ):
             raise MissingColumnsError(
-                f"expected two variables, or three ambient ones, got {', '.join(names)}; the dataset has "
-                f"{', '.join(map(str, ds.data_vars)) or 'none'}."
+                f"expected two variables, or three ambient ones, got {', '.join(names)}; the "
+                f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}."
             )
         unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], notes)
         parts = [without_fill(ds[name], notes) for name in names]
@@ -109,8 +117,9 @@ class GridFields:
             if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}
         ]:
             raise InvalidInputError(
-                f"all components must lie on one grid, but {first.name} lies along {first.dims}, {wrong[0].name} along "
-                f"{wrong[0].dims}. Interpolate staggered components to the centres of cells."
+                f"all components must lie on one grid, but {first.name} lies along {first.dims}, "
+                f"{wrong[0].name} along {wrong[0].dims}. Interpolate staggered components to the "
+                "centres of cells."
             )
         if not first.size:
             raise InvalidInputError(
@@ -141,10 +150,11 @@ class GridFields:
     def apply(
         self, compute: Compute, sizes: Sequence[int], keep: bool = False, **cells: Any
     ) -> list[xarray.DataArray]:
-        """Results of ``sizes`` components each, one variable a component, in the order of the dimensions of the fields.
+        """Results of ``sizes`` components each, one variable a component, in the order of the
+        dimensions of the fields.
 
-        Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with ``keep`` have
-        their values in the first result. ``cells`` are options of ``cells_of``.
+        Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or
+        with ``keep`` have their values in the first result. ``cells`` are options of ``cells_of``.
         """
         grid, count = self.grid, sum(len(self.names) if size == 2 else size for size in sizes)
 
@@ -167,9 +177,11 @@ class GridFields:
     def lazily(
         self, one: Callable, count: int, sizes: dict[str, int], exclude: Collection[str] = ()
     ) -> list[xarray.DataArray]:
-        """As many variables with the core dimensions ``sizes``; ``one`` makes their values from a batch ``(t, n, 2)``.
+        """As many variables with the core dimensions ``sizes``; ``one`` makes their values from a
+        batch ``(t, n, 2)``.
 
-        Dimensions of the grid to ``exclude`` may change their sizes: their coordinates are left out.
+        Dimensions of the grid to ``exclude`` may change their sizes: their coordinates are left
+        out.
         """
 
         def block(*components: np.ndarray) -> tuple[np.ndarray, ...] | np.ndarray:
@@ -204,7 +216,8 @@ class GridFields:
     def groups(
         self, batch: np.ndarray, **options: Any
     ) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
-        """Fields with data at the same points: their numbers, the cells of these points, and signals ``(m, 2, c)``."""
+        """Fields with data at the same points: their numbers, the cells of these points, and
+        signals ``(m, 2, c)``."""
         there = np.isfinite(batch).all(axis=-1)
         masks, group = there[:1], np.zeros(len(there), np.int64)
         if (there != masks).any():
@@ -238,7 +251,8 @@ def like(result: xarray.DataArray, original: xarray.DataArray, **attrs: Any) -> 
 def in_blocks(fields: GridFields, at_once: int | None = None) -> tuple[xarray.Dataset, Any]:
     """A dataset in chunks along a dimension, the longest besides those of the grid, and its name.
 
-    Chunks have ``at_once`` values along it, by default complete chunks of the source up to ``BLOCK_BYTES``.
+    Chunks have ``at_once`` values along it, by default complete chunks of the source up to
+    ``BLOCK_BYTES``.
     """
     first = fields.ds[fields.names[0]]
     along = max(
@@ -266,9 +280,9 @@ def write_blocks(
 ) -> None:
     """Write a lazy dataset to Zarr or NetCDF, chunk by chunk along a dimension, on so many threads.
 
-    The chunks are first written to a store in a hidden folder, with a mark for each one that is complete. A run with
-    the same ``plan`` (JSON) computes those that are missing; then the output appears. ``report`` is called with the
-    number of fields that are complete.
+    The chunks are first written to a store in a hidden folder, with a mark for each one that is
+    complete. A run with the same ``plan`` (JSON) computes those that are missing; then the output
+    appears. ``report`` is called with the number of fields that are complete.
     """
     work, ds = output.absolute().with_name(f".{output.name}.work"), ds.copy()
     for variable in ds.variables.values():

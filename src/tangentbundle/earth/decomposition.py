@@ -1,13 +1,15 @@
-r"""Helmholtz decomposition on the cells of a grid: projections onto gradients and rotated gradients.
+r"""Helmholtz decomposition on the cells of a grid: projections onto gradients and rotated
+gradients.
 
-With the gradient G of finite volumes, the divergent part is the gradient nearest to the field,
-the solution of :math:`\operatorname{Re}(G^* B G)\, \phi = \operatorname{Re}(G^* B v)` for vectors as complex numbers;
-the rotational part likewise, with :math:`\psi = 0` at coasts. The norm B has the matrix
-:math:`B_i = \frac12 \sum_j w_{ij} y_j y_j^T` of the ways :math:`y_j` to the neighbours of a cell. It is the area where
-neighbours lie evenly around the cell. Elsewhere, as at poles and between columns of different widths, the area would
-not do: only with B is :math:`-G^* B v` a sum of fluxes through the sides of cells, and the curl of a gradient small. G
-hardly sees potentials that change sign from cell to cell, so that a small multiple of the Laplacian of functions is
-added. The matrices are factorised once.
+With the gradient G of finite volumes, the divergent part is the gradient nearest to the field, the
+solution of :math:`\operatorname{Re}(G^* B G)\, \phi = \operatorname{Re}(G^* B v)` for vectors as
+complex numbers; the rotational part likewise, with :math:`\psi = 0` at coasts. The norm B has the
+matrix :math:`B_i = \frac12 \sum_j w_{ij} y_j y_j^T` of the ways :math:`y_j` to the neighbours of a
+cell. It is the area where neighbours lie evenly around the cell. Elsewhere, as at poles and between
+columns of different widths, the area would not do: only with B is :math:`-G^* B v` a sum of fluxes
+through the sides of cells, and the curl of a gradient small. G hardly sees potentials that change
+sign from cell to cell, so that a small multiple of the Laplacian of functions is added. The
+matrices are factorised once.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from .operator import Cells, cells_of
 Solve = Callable[[np.ndarray], np.ndarray]
 
 BYTES_PER_CELL = 300.0
-"""Memory of a factorisation, times the binary logarithm of the number of cells: 6 GB for a million."""
+"""Memory of a factorisation, times the binary logarithm of the number of cells: 6 GB for a
+million."""
 
 
 class Projections:
@@ -65,7 +68,8 @@ class Projections:
 
 
 def _solver(matrix: sparse.csc_array, adjoint: sparse.csr_array, rows: np.ndarray) -> Solve:
-    """From fields ``(n, c)``, complex, to the functions with the nearest gradients, zero outside of some rows."""
+    """From fields ``(n, c)``, complex, to the functions with the nearest gradients, zero outside of
+    some rows."""
     options = {
         "permc_spec": "MMD_AT_PLUS_A",
         "diag_pivot_thresh": 0.0,
@@ -86,7 +90,8 @@ _projections = lru_cache(maxsize=2)(Projections)
 
 
 def decomposed(cells: Cells, v: np.ndarray, tol: float) -> tuple[np.ndarray, ...]:
-    """Divergent and rotational part of fields ``(n, c)``, complex, then potential and stream function ``(n, c)``."""
+    """Divergent and rotational part of fields ``(n, c)``, complex, then potential and stream
+    function ``(n, c)``."""
     warn_of_boundary(cells)
     solver = _projections(cells, tol)
     potential, stream = solver.free(v), solver.fixed(-1j * v)
@@ -103,9 +108,10 @@ def warn_of_boundary(cells: Cells) -> None:
     if not cells.rim.any():
         return
     warnings.warn(
-        f"the region has an edge: {cells.rim.sum()} of {len(cells.rim)} cells lie there. The decomposition is then a "
-        "convention: the stream function is zero at the edge, and a flow without divergence or vorticity that passes "
-        "through it, such as a uniform one, counts as divergent. Shares of energy hold for this convention only.",
+        f"the region has an edge: {cells.rim.sum()} of {len(cells.rim)} cells lie there. The "
+        "decomposition is then a convention: the stream function is zero at the edge, and a flow "
+        "without divergence or vorticity that passes through it, such as a uniform one, counts as "
+        "divergent. Shares of energy hold for this convention only.",
         BoundaryWarning,
         stacklevel=3,
     )
@@ -114,7 +120,8 @@ def warn_of_boundary(cells: Cells) -> None:
 def decompose_points(
     grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3
 ) -> Decomposition:
-    """Fields ``(t, n, 2)``, east and north at those points ``(n, 3)`` of a grid that hold data, on the unit sphere.
+    """Fields ``(t, n, 2)``, east and north at those points ``(n, 3)`` of a grid that hold data, on
+    the unit sphere.
 
     Isolated points have all of their vectors in the remainder.
     """

@@ -1,4 +1,5 @@
-"""Where the vectors of a dataset are: latitudes and longitudes in any layout, as points of the unit sphere."""
+"""Where the vectors of a dataset are: latitudes and longitudes in any layout, as points of the unit
+sphere."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     import xarray
 
 AT_ONCE = 32
-"""Fields that are computed together: enough for the speed of products with matrices, few for memory."""
+"""Fields that are computed together: enough for the speed of products with matrices, few for
+memory."""
 
 ANGLES = ("angle_of_rotation_from_east_to_x", "angle", "anglet", "grid_angle", "gridrot")
 """Standard name and usual names of the angle from east to the first axis of a grid."""
@@ -30,27 +32,29 @@ ANGLES = ("angle_of_rotation_from_east_to_x", "angle", "anglet", "grid_angle", "
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    r"""The n places of a dataset on the unit sphere, and the way between its components and tangent coordinates there.
+    r"""The n places of a dataset on the unit sphere, and the way between its components and tangent
+    coordinates there.
 
-    Cells of one place are one point: rows at a pole, and a last column that repeats the first. The layouts are regular
-    (1-D latitude and longitude along two dimensions), curvilinear (2-D latitude and longitude, with or without the
-    angle of the grid's axes), unstructured or stations (both along one dimension), and HEALPix.
+    Cells of one place are one point: rows at a pole, and a last column that repeats the first. The
+    layouts are regular (1-D latitude and longitude along two dimensions), curvilinear (2-D latitude
+    and longitude, with or without the angle of the grid's axes), unstructured or stations (both
+    along one dimension), and HEALPix.
 
     Attributes:
-        lat, lon: ``(n,)`` degrees.
-        dims, shape: dimensions of the cells in the dataset, and their sizes.
-        cell: ``(cells,)`` the point of each cell; -1 for cells without coordinates.
-        turns: ``(cells,)`` complex, :math:`e^{i\theta}`: from components in a cell's own axes to east and north at its
+        lat, lon: ``(n,)`` degrees. dims, shape: dimensions of the cells in the dataset, and their
+        sizes. cell: ``(cells,)`` the point of each cell; -1 for cells without coordinates. turns:
+        ``(cells,)`` complex, :math:`e^{i\theta}`: from components in a cell's own axes to east and
+        north at its
             point.
         axes: rows and columns of a regular grid, or None.
 
     >>> import xarray as xr
     >>> ds = xr.Dataset(coords={"lat": np.arange(90, -91, -30.0), "lon": np.arange(0, 360, 60.0)})
     >>> grid = Grid.of(ds)
-    >>> grid                                                          # each pole once
+    >>> grid  # each pole once
     Grid(regular, lat 7 x lon 6, 32 points)
     >>> north = np.stack([np.zeros(grid.shape), np.ones(grid.shape)], axis=-1)
-    >>> at_points = grid.to_coordinates(north)                        # (n, 2)
+    >>> at_points = grid.to_coordinates(north)  # (n, 2)
     >>> at_points.shape, grid.to_components(at_points).shape
     ((32, 2), (7, 6, 2))
     """
@@ -69,7 +73,8 @@ class Grid:
     ) -> Grid:
         """The grid of a dataset, or of one of its variables ``like`` if there are several.
 
-        Components are along the grid's axes if it has an angle and the standard name of ``like`` is not eastward.
+        Components are along the grid's axes if it has an angle and the standard name of ``like`` is
+        not eastward.
         """
         xr = extra("xarray", "earth.Grid")
         ds = data.to_dataset(name="field") if isinstance(data, xr.DataArray) else data
@@ -104,8 +109,9 @@ class Grid:
         angle = None if said.startswith("eastward") else find_angle(ds, dims)
         if angle is None and ("x" in said.split("_") or said.startswith("grid_eastward")):
             raise InvalidInputError(
-                f"{said} is along the axes of the grid, so that their angle from east is needed: add a variable "
-                f"{ANGLES[1]!r} along {', '.join(dims)}, with units of degrees or radians."
+                f"{said} is along the axes of the grid, so that their angle from east is needed: "
+                f"add a variable {ANGLES[1]!r} along {', '.join(dims)}, with units of degrees or "
+                "radians."
             )
         turns = 1.0 if angle is None else np.exp(1j * np.radians(degrees(angle)))
         return cls._merged(degrees(lat), degrees(lon), dims, lat.shape, turns)
@@ -176,7 +182,8 @@ class Grid:
     def token(self) -> str:
         """A digest of all that results depend on: grids with one token are alike.
 
-        A regular grid has other cells than the same places as a list, so that its rows and columns count.
+        A regular grid has other cells than the same places as a list, so that its rows and columns
+        count.
         """
         parts = [self.lat, self.lon, self.cell, self.turns, np.array(self.shape)]
         parts += [] if self.axes is None else list(self.axes)
@@ -201,7 +208,8 @@ class Grid:
 
     @cached_property
     def frames(self) -> np.ndarray:
-        """Unit vectors east and north, ``(n, 3, 2)``; at a pole, those of its first cell's longitude."""
+        """Unit vectors east and north, ``(n, 3, 2)``; at a pole, those of its first cell's
+        longitude."""
         return latlon_frames(self.lat, self.lon)[1]
 
     @cached_property
@@ -213,7 +221,8 @@ class Grid:
 
     @property
     def areas(self) -> np.ndarray:
-        """Areas of the cells on the unit sphere, ``(n,)``; times ``earth.RADIUS**2`` in square metres."""
+        """Areas of the cells on the unit sphere, ``(n,)``; times ``earth.RADIUS**2`` in square
+        metres."""
         return self.volumes.areas
 
     @cached_property
@@ -241,7 +250,8 @@ class Grid:
         return array if array.dtype.kind == "f" else array.astype(np.float64)
 
     def to_points(self, values: np.ndarray) -> np.ndarray:
-        """Numbers in cells ``(..., *shape, c)`` to means at points ``(..., n, c)``; NaN stays NaN."""
+        """Numbers in cells ``(..., *shape, c)`` to means at points ``(..., n, c)``; NaN stays
+        NaN."""
         flat = values.reshape(
             *values.shape[: values.ndim - 1 - len(self.shape)], -1, values.shape[-1]
         )
@@ -252,7 +262,8 @@ class Grid:
         return np.moveaxis(means.reshape(len(self), *columns.shape[1:]), 0, -2)
 
     def to_cells(self, values: np.ndarray) -> np.ndarray:
-        """Numbers at points ``(..., n, c)`` to all cells ``(..., *shape, c)``; NaN in cells without coordinates."""
+        """Numbers at points ``(..., n, c)`` to all cells ``(..., *shape, c)``; NaN in cells without
+        coordinates."""
         cells = (
             values
             if self._gather is None
@@ -261,9 +272,11 @@ class Grid:
         return cells.reshape(*values.shape[:-2], *self.shape, values.shape[-1])
 
     def to_coordinates(self, components: np.ndarray) -> np.ndarray:
-        """Components along the grid's axes ``(..., *shape, 2)`` to east and north at the points, ``(..., n, 2)``.
+        """Components along the grid's axes ``(..., *shape, 2)`` to east and north at the points,
+        ``(..., n, 2)``.
 
-        Three components are ambient ones. Copies of one place are averaged as vectors; NaN stays NaN.
+        Three components are ambient ones. Copies of one place are averaged as vectors; NaN stays
+        NaN.
         """
         given = self._check(components, self.shape, (2, 3))
         if given.shape[-1] == 3:
@@ -276,7 +289,8 @@ class Grid:
         return self.to_points(turned.view(given.dtype))
 
     def to_components(self, coordinates: np.ndarray, count: int = 2) -> np.ndarray:
-        """East and north at the points ``(..., n, 2)`` to components in every cell's axes ``(..., *shape, 2)``.
+        """East and north at the points ``(..., n, 2)`` to components in every cell's axes
+        ``(..., *shape, 2)``.
 
         With ``count=3`` these are ambient components. Cells without coordinates are NaN.
         """
@@ -293,7 +307,8 @@ class Grid:
     def warn_if_copies_differ(
         self, components: np.ndarray, coordinates: np.ndarray, largest: float = 0.5
     ) -> None:
-        """Warn if components in cells of one place, such as a pole, differ strongly from their mean ``coordinates``."""
+        """Warn if components in cells of one place, such as a pole, differ strongly from their mean
+        ``coordinates``."""
         copies = (self.cell >= 0) & (
             np.bincount(self.cell[self.cell >= 0], minlength=len(self)) > 1
         )[self.cell]
@@ -305,8 +320,14 @@ class Grid:
             if np.isfinite(x).any()
         ]
         if len(sizes) == 2 and sizes[0] > largest * sizes[1]:
-            text = f"vectors of {copies.sum()} cells at common places, such as a pole, differ from their mean there by "
-            text += f"{sizes[0] / sizes[1]:.0%} of the typical length. Check these rows, or leave them out."
+            text = (
+                f"vectors of {copies.sum()} cells at common places, such as a pole, differ "
+                "from their mean there by "
+            )
+            text += (
+                f"{sizes[0] / sizes[1]:.0%} of the typical length. Check these rows, or leave "
+                "them out."
+            )
             warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
 
     def _turns(self, like: np.ndarray) -> np.ndarray:
@@ -314,7 +335,8 @@ class Grid:
 
 
 def find_angle(ds: xarray.Dataset, dims: tuple[Any, ...]) -> xarray.DataArray | None:
-    """The angle from east to the first axis of a grid along these dimensions, by its standard or usual name."""
+    """The angle from east to the first axis of a grid along these dimensions, by its standard or
+    usual name."""
     here = (ds[name].transpose(*dims) for name in ds.variables if {*ds[name].dims} == {*dims})
     return next(
         (

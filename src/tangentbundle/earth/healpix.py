@@ -22,7 +22,9 @@ def healpix_latlon(
 
     >>> [a.round(3).tolist() for a in healpix_latlon(1, np.arange(5))]
     [[41.81, 41.81, 41.81, 41.81, 0.0], [45.0, 135.0, 225.0, 315.0, 0.0]]
-    >>> bool(np.allclose(*(np.sort(healpix_latlon(4, np.arange(192), n)[0]) for n in (True, False))))
+    >>> bool(
+    ...     np.allclose(*(np.sort(healpix_latlon(4, np.arange(192), n)[0]) for n in (True, False)))
+    ... )
     True
     """
     ring, place, length, shift = _nested(nside, pixels) if nested else _rings(nside, pixels)
@@ -36,7 +38,8 @@ def healpix_latlon(
 
 
 def _rings(nside: int, pixels: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Number of the ring from the north pole, place in it, its length, and where it begins, in places."""
+    """Number of the ring from the north pole, place in it, its length, and where it begins, in
+    places."""
     numbers = np.arange(1, 4 * nside)
     lengths = 4 * np.minimum(np.minimum(numbers, 4 * nside - numbers), nside)
     starts = np.append(0, np.cumsum(lengths))
@@ -58,10 +61,11 @@ def _nested(nside: int, pixels: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def find_healpix(ds: xarray.Dataset) -> tuple[int, np.ndarray, bool, str] | None:
-    """Nside, pixels, whether they are nested, and the dimension, if a dataset says that it is HEALPix.
+    """Nside, pixels, whether they are nested, and the dimension, if a dataset says that it is
+    HEALPix.
 
-    It does by a variable with ``grid_mapping_name: healpix`` (``healpix_nside``, ``healpix_order``) or by ids of cells
-    with ``grid_name: healpix`` (``level`` or ``nside``, ``indexing_scheme``).
+    It does by a variable with ``grid_mapping_name: healpix`` (``healpix_nside``, ``healpix_order``)
+    or by ids of cells with ``grid_name: healpix`` (``level`` or ``nside``, ``indexing_scheme``).
     """
     for name, variable in ds.variables.items():
         said = {key.removeprefix("healpix_"): value for key, value in variable.attrs.items()}

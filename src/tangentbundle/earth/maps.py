@@ -1,4 +1,5 @@
-"""Equal-area maps of the Earth: points and tangent vectors of the unit sphere, drawn in the plane."""
+"""Equal-area maps of the Earth: points and tangent vectors of the unit sphere, drawn in the
+plane."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 
 @cache
 def coastlines() -> np.ndarray:
-    """Coastlines as one curve ``(k, 3)`` on the unit sphere, with gaps of NaN (Natural Earth 1:110m, public domain).
+    """Coastlines as one curve ``(k, 3)`` on the unit sphere, with gaps of NaN (Natural Earth
+    1:110m, public domain).
 
     Neighbouring points are a degree apart or less, at most a few.
     """
@@ -33,8 +35,8 @@ def coastlines() -> np.ndarray:
 class EqualAreaMap:
     """The map around a place ``lat``, ``lon`` in degrees that preserves areas.
 
-    With a ``radius`` in degrees it shows that part of the Earth (Lambert's azimuthal projection), without one all of
-    it, as an ellipse (Mollweide's projection).
+    With a ``radius`` in degrees it shows that part of the Earth (Lambert's azimuthal projection),
+    without one all of it, as an ellipse (Mollweide's projection).
 
     >>> points = latlon_frames([0.0, 90.0], [0.0, 0.0])[0]
     >>> EqualAreaMap().project(points).round(6).tolist()
@@ -47,7 +49,8 @@ class EqualAreaMap:
 
     @classmethod
     def fitting(cls, lat: np.ndarray, lon: np.ndarray) -> EqualAreaMap:
-        """The globe, or the surroundings of all places if these lie within 50 degrees of their centre."""
+        """The globe, or the surroundings of all places if these lie within 50 degrees of their
+        centre."""
         points = latlon_frames(lat, lon)[0]
         centre = points.mean(axis=0)
         centre /= max(float(np.linalg.norm(centre)), 1e-9)
@@ -94,9 +97,11 @@ class EqualAreaMap:
     def project_vectors(
         self, points: np.ndarray, vectors: np.ndarray, step: float = 1e-5
     ) -> np.ndarray:
-        """Arrows in the plane ``(n, 2)``: the directions of tangent vectors ``(n, 3)`` on the map, and their lengths.
+        """Arrows in the plane ``(n, 2)``: the directions of tangent vectors ``(n, 3)`` on the map,
+        and their lengths.
 
-        Directions are finite differences over ``step`` radians, taken on the side that does not cross the map's edge.
+        Directions are finite differences over ``step`` radians, taken on the side that does not
+        cross the map's edge.
         """
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         along = step * vectors / np.maximum(length, 1e-300)
@@ -108,7 +113,8 @@ class EqualAreaMap:
         return length * move / np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-300)
 
     def unproject(self, plane: np.ndarray) -> np.ndarray:
-        """Places of the plane ``(..., 2)`` to points of the sphere ``(..., 3)``; NaN outside of the map.
+        """Places of the plane ``(..., 2)`` to points of the sphere ``(..., 3)``; NaN outside of the
+        map.
 
         >>> chart = EqualAreaMap(40.0, 10.0, 30.0)
         >>> bool(np.allclose(chart.project(chart.unproject(np.array([0.1, -0.2]))), [0.1, -0.2]))
@@ -141,10 +147,11 @@ class EqualAreaMap:
         )
 
     def labels(self, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray, bool]]:
-        """Names of the lines of the graticule in a box: text, place ``(2,)``, and whether it is a parallel.
+        """Names of the lines of the graticule in a box: text, place ``(2,)``, and whether it is a
+        parallel.
 
-        Parallels are named where they leave the box to the left, meridians where they leave it below, or on the globe
-        every other one at the equator.
+        Parallels are named where they leave the box to the left, meridians where they leave it
+        below, or on the globe every other one at the equator.
         """
         found, world = [], self.radius is None
         for degrees, parallel, curve in self._lines():
@@ -164,7 +171,8 @@ class EqualAreaMap:
         return found
 
     def _lines(self) -> Iterator[tuple[float, bool, np.ndarray]]:
-        """A few parallels and meridians: their degrees, whether it is a parallel, and curves ``(k, 2)``."""
+        """A few parallels and meridians: their degrees, whether it is a parallel, and curves
+        ``(k, 2)``."""
         height, width = (
             90.0 + abs(self.lat) if self.radius is None else self.radius,
             180.0,

@@ -1,4 +1,5 @@
-r"""Measurements with errors, at stations, ships and drifters: means over blocks, and cross-validation by blocks."""
+r"""Measurements with errors, at stations, ships and drifters: means over blocks, and
+cross-validation by blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from . import radians
 
 
 def block_numbers(points: np.ndarray, size: str | float) -> np.ndarray:
-    """The number of the block ``(n,)`` of each point ``(n, 3)`` of the unit sphere; size 0 numbers coincident places.
+    """The number of the block ``(n,)`` of each point ``(n, 3)`` of the unit sphere; size 0 numbers
+    coincident places.
 
     Blocks lie in bands of latitude of the height ``size``, and are about as wide.
 
@@ -35,7 +37,8 @@ def block_numbers(points: np.ndarray, size: str | float) -> np.ndarray:
 
 
 class Blocks(NamedTuple):
-    """One measurement for each block: mean place and vector ``(m, 3)``, its error (None if unknown), and how many."""
+    """One measurement for each block: mean place and vector ``(m, 3)``, its error (None if
+    unknown), and how many."""
 
     points: np.ndarray
     vectors: np.ndarray
@@ -44,10 +47,12 @@ class Blocks(NamedTuple):
 
 
 def block_reduce(points: Any, vectors: Any, sigma: Any = None, *, size: str | float = 0) -> Blocks:
-    r"""Means of measurements ``vectors (n, 3)`` in blocks of a size such as ``"100 km"``; 0 joins coincident places.
+    r"""Means of measurements ``vectors (n, 3)`` in blocks of a size such as ``"100 km"``; 0 joins
+    coincident places.
 
-    Vectors are carried along great circles to the mean place. With standard errors ``sigma``, a number or ``(n,)``, the
-    weights are :math:`\sigma_k^{-2}` and the error of the mean is :math:`(\sum_k \sigma_k^{-2})^{-1/2}`.
+    Vectors are carried along great circles to the mean place. With standard errors ``sigma``, a
+    number or ``(n,)``, the weights are :math:`\sigma_k^{-2}` and the error of the mean is
+    :math:`(\sum_k \sigma_k^{-2})^{-1/2}`.
 
     >>> east = np.array([[0.0, 1.0, 0.0], [0.0, 4.0, 0.0]])
     >>> found = block_reduce(np.array([[1.0, 0.0, 0.0]] * 2), east, [1.0, 2.0])
@@ -72,10 +77,11 @@ def block_reduce(points: Any, vectors: Any, sigma: Any = None, *, size: str | fl
 
 
 class BlockScores(NamedTuple):
-    """Errors of predictions in blocks that were left out, over both tangent components of all measurements.
+    """Errors of predictions in blocks that were left out, over both tangent components of all
+    measurements.
 
-    ``rmse`` is in the unit of the measurements, ``explained`` the share of their variance that is predicted, and
-    ``coverage`` the share of them inside central intervals, by the level of these.
+    ``rmse`` is in the unit of the measurements, ``explained`` the share of their variance that is
+    predicted, and ``coverage`` the share of them inside central intervals, by the level of these.
     """
 
     rmse: float
@@ -93,15 +99,19 @@ def block_cv(
     folds: int = 5,
     random_state: int | np.random.Generator = 0,
 ) -> BlockScores:
-    """Cross-validation of a ``FieldInterpolator``: a measurement is left out with all others in its block.
+    """Cross-validation of a ``FieldInterpolator``: a measurement is left out with all others in its
+    block.
 
-    Blocks are dealt to ``folds`` at random, and each fold is predicted from the others. ``sigma`` are standard errors
-    of the measurements, a number or ``(n,)``; without them one level of noise is estimated.
+    Blocks are dealt to ``folds`` at random, and each fold is predicted from the others. ``sigma``
+    are standard errors of the measurements, a number or ``(n,)``; without them one level of noise
+    is estimated.
 
     >>> import tangentbundle as tb
     >>> sphere = Sphere(2)
     >>> points = sphere.sample(100, seed=0)
-    >>> model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz_covariance(), manifold=sphere, random_state=0)
+    >>> model = tb.FieldInterpolator(
+    ...     covariance=tb.estimators.helmholtz_covariance(), manifold=sphere, random_state=0
+    ... )
     >>> scores = block_cv(model, points, sphere.gradient_field(points, 2), 0.1, size="2000 km")
     >>> scores.explained > 0.9, sorted(scores.coverage)
     (True, [0.5, 0.9])
@@ -150,7 +160,8 @@ def _checked(
         )
     if errors.shape not in ((), (len(points),)):
         raise ShapeError(
-            f"sigma must be a number or one for each of {len(points)} measurements, got {errors.shape}."
+            f"sigma must be a number or one for each of {len(points)} measurements, got "
+            f"{errors.shape}."
         )
     if not all(np.isfinite(values).all() for values in (points, vectors, errors)):
         raise NonFiniteError(

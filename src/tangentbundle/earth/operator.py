@@ -1,12 +1,13 @@
 r"""The cells of a grid that hold data: Laplacian and derivatives by finite volumes.
 
-Tangent vectors are complex numbers here, east + i north at each point. Those at j become vectors at i by
-:math:`t_{ij}`, of modulus one, which carries them along a great circle.
+Tangent vectors are complex numbers here, east + i north at each point. Those at j become vectors at
+i by :math:`t_{ij}`, of modulus one, which carries them along a great circle.
 
-Cells without data are land. No edge leads there, so nothing passes through land, and the boundary is natural: the
-normal derivative vanishes at coasts and at the edges of a region. With ``no_normal_flow`` the velocity across a coast
-vanishes, too: land is a mirror, in which the component along the coast is seen as it is and the normal one reversed. A
-side with the normal n leads back to its own cell, as :math:`v \mapsto -n^2 \bar v`.
+Cells without data are land. No edge leads there, so nothing passes through land, and the boundary
+is natural: the normal derivative vanishes at coasts and at the edges of a region. With
+``no_normal_flow`` the velocity across a coast vanishes, too: land is a mirror, in which the
+component along the coast is seen as it is and the normal one reversed. A side with the normal n
+leads back to its own cell, as :math:`v \mapsto -n^2 \bar v`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from .triangles import central_angles, transports
 
 
 class Cells:
-    """The m points of a grid that hold data and have a neighbour that does, and the edges between them.
+    """The m points of a grid that hold data and have a neighbour that does, and the edges between
+    them.
 
     Attributes:
         index: ``(m,)`` the numbers of these points in the grid.
@@ -74,7 +76,8 @@ class Cells:
 
     @cached_property
     def laplacians(self) -> dict[str, ConnectionLaplacian]:
-        """The connection Laplacian on the unit sphere, by the character of the dtype of signals ``(m, 2, c)``."""
+        """The connection Laplacian on the unit sphere, by the character of the dtype of signals
+        ``(m, 2, c)``."""
         (ends, sides, normals), order = self.walls, curve_order(self.points)
         place, n = np.argsort(order), len(order)
         rows, columns = place[np.append(self.rows, ends)], place[np.append(self.columns, ends)]
@@ -95,12 +98,14 @@ class Cells:
 
     @cached_property
     def _slopes(self) -> np.ndarray:
-        r"""Weights ``(e,)`` of first derivatives, complex: least squares over the neighbours, as in the Laplacian.
+        r"""Weights ``(e,)`` of first derivatives, complex: least squares over the neighbours, as in
+        the Laplacian.
 
         .. math:: g_{ij} = \Big(\sum_k w_{ik} y_k y_k^T\Big)^+ w_{ij} y_j
 
-        with the ways :math:`y_j` as vectors of the plane. On complete cells this is Gauss's theorem; linear fields are
-        exact at coasts, too. Where neighbours lie along one line, as in a strait, the derivative across it is zero.
+        with the ways :math:`y_j` as vectors of the plane. On complete cells this is Gauss's
+        theorem; linear fields are exact at coasts, too. Where neighbours lie along one line, as in
+        a strait, the derivative across it is zero.
         """
         ways = np.stack([self.steps.real, self.steps.imag], axis=1)
         weighted, starts = (
@@ -154,8 +159,8 @@ def cells_of(
 ) -> Cells | None:
     r"""The cells of the points ``there`` (n,) of a grid; None if no two of them are neighbours.
 
-    With a ``relative_scale`` s (n,), the operator is :math:`\nabla \cdot (s^2 \nabla)`, and filters reach s times as
-    far. Results are cached: fields with data at the same places share them.
+    With a ``relative_scale`` s (n,), the operator is :math:`\nabla \cdot (s^2 \nabla)`, and filters
+    reach s times as far. Results are cached: fields with data at the same places share them.
     """
     scales = b"" if relative_scale is None else relative_scale.tobytes()
     return _cells_of(grid, there.tobytes(), scales, no_normal_flow)

@@ -1,7 +1,9 @@
-r"""``Regridder``: vector fields from one grid of the Earth to another, by weights that are computed once.
+r"""``Regridder``: vector fields from one grid of the Earth to another, by weights that are computed
+once.
 
-A place t lies in the triangle of :math:`s_1, s_2, s_3` with weights :math:`w_k`, and :math:`P_k` carries vectors from
-:math:`s_k` to t along a great circle. Then :math:`v(t) = \sum_k w_k P_k v_k + O(h^2)`, and lengths never grow.
+A place t lies in the triangle of :math:`s_1, s_2, s_3` with weights :math:`w_k`, and :math:`P_k`
+carries vectors from :math:`s_k` to t along a great circle. Then
+:math:`v(t) = \sum_k w_k P_k v_k + O(h^2)`, and lengths never grow.
 """
 
 from __future__ import annotations
@@ -38,11 +40,13 @@ KIND = "tangentbundle.regridder"
 
 @dataclass(frozen=True)
 class Kriging:
-    """A Gaussian process fitted to the field of each time, which takes seconds, with standard deviations.
+    """A Gaussian process fitted to the field of each time, which takes seconds, with standard
+    deviations.
 
-    For stations, noisy data and gaps. ``noise_std`` are known standard errors of the components, a number or one for
-    each point of the source; by default one level is estimated. ``estimator`` is another ``FieldInterpolator`` than
-    that with covariances of planetary winds, for which ``seed`` is that of random choices.
+    For stations, noisy data and gaps. ``noise_std`` are known standard errors of the components, a
+    number or one for each point of the source; by default one level is estimated. ``estimator`` is
+    another ``FieldInterpolator`` than that with covariances of planetary winds, for which ``seed``
+    is that of random choices.
     """
 
     noise_std: Any = None
@@ -52,7 +56,8 @@ class Kriging:
     def predict(
         self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray
     ) -> np.ndarray:
-        """Coordinates ``(t, n, 2)`` to means and standard deviations along the axes of cells, ``(t, *shape, 4)``."""
+        """Coordinates ``(t, n, 2)`` to means and standard deviations along the axes of cells,
+        ``(t, *shape, 4)``."""
         from sklearn.base import clone
 
         from ..estimators import FieldInterpolator
@@ -84,21 +89,26 @@ class Kriging:
 
 
 class Regridder:
-    r"""Takes vector fields from the grid of one dataset to that of another, with weights that are computed once.
+    r"""Takes vector fields from the grid of one dataset to that of another, with weights that are
+    computed once.
 
-    Tangent vectors are carried along great circles and then combined: poles, the date line and rotated grids are like
-    any other place. The weights are a sparse matrix :math:`(m \times n)` for vectors as complex numbers, east + i
-    north, applied to all times at once, lazily where the data are. Results are eastward and northward, or, if the
-    target has the angle of its axes, along these, and named so. No method is conservative.
+    Tangent vectors are carried along great circles and then combined: poles, the date line and
+    rotated grids are like any other place. The weights are a sparse matrix :math:`(m \times n)` for
+    vectors as complex numbers, east + i north, applied to all times at once, lazily where the data
+    are. Results are eastward and northward, or, if the target has the angle of its axes, along
+    these, and named so. No method is conservative.
 
     Args:
-        source: a dataset with a vector field; points without a value in its first field are land. Or a ``Grid``.
-        target: a dataset with latitude and longitude in any layout.
-        method: ``"linear"`` in the triangles of the source, whose error is of second order in the distance of the
+        source: a dataset with a vector field; points without a value in its first field are land.
+        Or a ``Grid``. target: a dataset with latitude and longitude in any layout. method:
+        ``"linear"`` in the triangles of the source, whose error is of second order in the distance
+        of the
             points, or ``Kriging()``.
-        beyond: places outside of the source, behind its edge or on its land, get the vector of the nearest point with
-            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default they are refused.
-            With ``Kriging``, whose standard deviations grow there, only places further from all data are NaN.
+        beyond: places outside of the source, behind its edge or on its land, get the vector of the
+        nearest point with
+            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default
+            they are refused. With ``Kriging``, whose standard deviations grow there, only places
+            further from all data are NaN.
         vectors: names of the components, by default found by standard and usual names.
 
     Attributes:
@@ -107,9 +117,12 @@ class Regridder:
 
     >>> import xarray as xr
     >>> def grid(step):
-    ...     return xr.Dataset(coords={"lat": np.arange(90, -91, -step), "lon": np.arange(0, 360, step)})
+    ...     return xr.Dataset(
+    ...         coords={"lat": np.arange(90, -91, -step), "lon": np.arange(0, 360, step)}
+    ...     )
     >>> lat, lon = (np.radians(grid(5.0)[name]) for name in ("lat", "lon"))
-    >>> wind = grid(5.0).assign(u=-np.cos(lon) * np.sin(lat), v=np.sin(lon) + 0 * lat)      # a rotation over the poles
+    >>> # a rotation over the poles
+    >>> wind = grid(5.0).assign(u=-np.cos(lon) * np.sin(lat), v=np.sin(lon) + 0 * lat)
     >>> fine = Regridder(wind, grid(2.5))(wind)
     >>> dict(fine.sizes), bool(abs(fine.v - np.sin(np.radians(fine.lon))).max() < 2e-3)
     ({'lat': 73, 'lon': 144}, True)
@@ -155,9 +168,10 @@ class Regridder:
         )
         if beyond is None and not inside.all():
             raise OutsideSourceError(
-                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to {self.distance.max():.0f} "
-                'km from its data. Use beyond="100 km" to take the nearest vector up to that distance, and NaN further '
-                "away; beyond=0 gives NaN in all of them."
+                f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to "
+                f"{self.distance.max():.0f} km from its data. "
+                'Use beyond="100 km" to take the nearest vector up to that distance, and NaN '
+                "further away; beyond=0 gives NaN in all of them."
             )
         numbers, starts = self._rows[corners], np.arange(0, corners.size + 1, 3)
         carried = shares * transports(self.target.frames[:, None], self.source.frames[numbers])
@@ -192,10 +206,11 @@ class Regridder:
         return f"Regridder({self.source} to {self.target})"
 
     def __call__(self, ds: xarray.Dataset, vectors: tuple[str, ...] = ()) -> xarray.Dataset:
-        """The vectors of a dataset on the grid of the target, lazily if they are; ``vectors`` names its components.
+        """The vectors of a dataset on the grid of the target, lazily if they are; ``vectors`` names
+        its components.
 
-        Variables on the grid of the source are left out, others stay. Where a value is missing that the first field of
-        the source had, places around it are missing.
+        Variables on the grid of the source are left out, others stay. Where a value is missing that
+        the first field of the source had, places around it are missing.
         """
         fields = GridFields.of(ds, vectors or self._vectors)
         if fields.grid != self.source:
@@ -208,7 +223,8 @@ class Regridder:
             )
         if clash := {*fields.ds[fields.names[0]].dims} - {*self.source.dims} & {*self.target.dims}:
             raise ShapeError(
-                f"{', '.join(map(str, clash))} is a dimension of the field and of the target. Rename one."
+                f"{', '.join(map(str, clash))} is a dimension of the field and of the target. "
+                "Rename one."
             )
         count = len(fields.names)
         names = [*fields.names, *(f"{name}_std" for name in fields.names if self.weights is None)]
@@ -234,7 +250,8 @@ class Regridder:
         return described(others.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
 
     def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
-        """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their standard deviations."""
+        """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their
+        standard deviations."""
         far = self.distance > self._limit
         if isinstance(self._method, Kriging):
             found = self._method.predict(

@@ -32,12 +32,15 @@ def load_wind(
     """Wind as points, exact frames and vectors on the sphere, in m/s.
 
     Args:
-        source: a NetCDF, Zarr or GRIB file, a pattern such as ``wind_*.nc`` for several, or an ``xarray.Dataset``. The
-            default is the series inside the package: US Navy FNOC monthly mean surface wind, 1982 to 1992, 5 degrees,
-            85 S to 85 N, public domain.
-        u, v: names of the eastward and northward variables. By default they are found by standard name, then by usual
+        source: a NetCDF, Zarr or GRIB file, a pattern such as ``wind_*.nc`` for several, or an
+        ``xarray.Dataset``. The
+            default is the series inside the package: US Navy FNOC monthly mean surface wind, 1982
+            to 1992, 5 degrees, 85 S to 85 N, public domain.
+        u, v: names of the eastward and northward variables. By default they are found by standard
+        name, then by usual
             names such as u10, uwnd or u; coordinates by standard name, units or name.
-        provenance: a sentence on where the data come from; by default the dataset's title or source.
+        provenance: a sentence on where the data come from; by default the dataset's title or
+        source.
 
     >>> data = load_wind()
     >>> data.components.shape, data.points.shape, data.frames.shape
@@ -72,12 +75,14 @@ def _embedded() -> WindData:
 
 
 def wind_folder() -> Path:
-    """The folder of the GFS analyses of the experiments, named by the variable ``TANGENTBUNDLE_WIND``."""
+    """The folder of the GFS analyses of the experiments, named by the variable
+    ``TANGENTBUNDLE_WIND``."""
     named = os.environ.get("TANGENTBUNDLE_WIND", "")
     path = Path(named).expanduser()
     if not named or not path.is_dir():
         raise InvalidInputError(
-            f"the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder, not to {named!r}."
+            "the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder, "
+            f"not to {named!r}."
         )
     return path
 
@@ -88,10 +93,11 @@ def fetch_ncep(
     cache: str | Path | None = None,
     sha256: tuple[str | None, str | None] = (None, None),
 ) -> WindData:
-    """Daily mean wind of one year of the NCEP/NCAR reanalysis near the surface (sigma level 0.995, 2.5 degrees).
+    """Daily mean wind of one year of the NCEP/NCAR reanalysis near the surface (sigma level 0.995,
+    2.5 degrees).
 
-    Downloaded from NOAA PSL on first use. The server publishes no checksums: files are checked by variable, dates and
-    range. ``sha256`` pins the eastward and the northward file.
+    Downloaded from NOAA PSL on first use. The server publishes no checksums: files are checked by
+    variable, dates and range. ``sha256`` pins the eastward and the northward file.
     """
     if isinstance(year, bool) or not isinstance(year, int | np.integer) or not 1948 <= year <= 2100:
         raise InvalidInputError(
@@ -131,9 +137,11 @@ def _check_daily_means(path: Path, name: str, year: int, max_speed: float = 150.
 
 
 def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
-    """The dataset of a file that xarray can open, or of all files that a pattern such as ``wind_*.nc`` matches.
+    """The dataset of a file that xarray can open, or of all files that a pattern such as
+    ``wind_*.nc`` matches.
 
-    ``options`` are those of ``xarray.open_dataset``: ``chunks={}`` opens it lazily, as several files always are.
+    ``options`` are those of ``xarray.open_dataset``: ``chunks={}`` opens it lazily, as several
+    files always are.
     """
     xarray = extra("xarray", "Reading files of wind")
     path = path.expanduser()
@@ -157,10 +165,14 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
         return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
         if "decode time" in str(error) and options.get("decode_times", True):
-            text = f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. Change these units."
+            text = (
+                f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. "
+                "Change these units."
+            )
             warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
             return open_dataset(path, **options, decode_times=False)
         raise DamagedFileError(
-            f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a package is missing "
-            f"(NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). {type(error).__name__}: {str(error)[:200]}."
+            f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a "
+            "package is missing (NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). "
+            f"{type(error).__name__}: {str(error)[:200]}."
         ) from error

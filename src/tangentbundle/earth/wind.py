@@ -1,4 +1,5 @@
-"""Wind on the sphere: components, ambient vectors, samples of points, windows of time; read from datasets and grids."""
+"""Wind on the sphere: components, ambient vectors, samples of points, windows of time; read from
+datasets and grids."""
 
 from __future__ import annotations
 
@@ -40,11 +41,11 @@ class WindData:
         ambient: ``(T, n, 3)`` the wind as tangent vectors of R^3, frames times components.
 
     >>> from tangentbundle.datasets import load_wind
-    >>> data = load_wind()                                       # the series inside the package
+    >>> data = load_wind()  # the series inside the package
     >>> data
     WindData(132 times from 1982-01-16 to 1992-12-17, 0 filled, 2520 points)
-    >>> subset = data.at(data.sample(200, rng=0))                # about 200 points, evenly over the sphere
-    >>> subset.windows(20).inputs.shape                          # m = 132 - 2 * 20 subsequences
+    >>> subset = data.at(data.sample(200, rng=0))  # about 200 points, evenly over the sphere
+    >>> subset.windows(20).inputs.shape  # m = 132 - 2 * 20 subsequences
     (92, 20)
     """
 
@@ -68,7 +69,8 @@ class WindData:
         }.items():
             if (given := getattr(self, name).shape) != shape:
                 raise ShapeError(
-                    f"{name} must have shape {shape} for {steps} times and {n} latitudes, got {given}."
+                    f"{name} must have shape {shape} for {steps} times and {n} latitudes, got "
+                    f"{given}."
                 )
 
     def __len__(self) -> int:
@@ -77,7 +79,10 @@ class WindData:
     def __repr__(self) -> str:
         days = self.times[[0, -1]].astype("datetime64[D]") if len(self) else ()
         period = " from {} to {}".format(*days) if len(self) else ""
-        return f"WindData({len(self)} times{period}, {int(self.filled.sum())} filled, {len(self.lat)} points)"
+        return (
+            f"WindData({len(self)} times{period}, {int(self.filled.sum())} filled, "
+            f"{len(self.lat)} points)"
+        )
 
     @cached_property
     def points(self) -> np.ndarray:
@@ -106,21 +111,28 @@ class WindData:
         )
 
     def sample(self, n: float, rng: int | np.random.Generator | None = None) -> np.ndarray:
-        """Draw points independently; returns their ascending numbers. n is the *expected* count, as in the paper.
+        """Draw points independently; returns their ascending numbers. n is the *expected* count, as
+        in the paper.
 
-        The probability is proportional to the area, so that samples of a grid are even on the sphere.
+        The probability is proportional to the area, so that samples of a grid are even on the
+        sphere.
         """
         return np.flatnonzero(
             np.random.default_rng(rng).random(len(self.area)) < inclusion(self.area, n)
         )
 
     def windows(self, horizon: int) -> Windows:
-        """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none across a gap.
+        """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none
+        across a gap.
 
         >>> from tangentbundle.datasets import load_wind
         >>> data = load_wind()
         >>> w = data.windows(12)
-        >>> data.components[w.inputs[0]].shape, data.components[w.targets[0]].shape, bool(w.scored.all())
+        >>> (
+        ...     data.components[w.inputs[0]].shape,
+        ...     data.components[w.targets[0]].shape,
+        ...     bool(w.scored.all()),
+        ... )
         ((12, 2520, 2), (12, 2520, 2), True)
         """
         return Windows.of(self.times, self.filled, horizon)
@@ -158,7 +170,8 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
 
 
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData:
-    """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its variables."""
+    """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its
+    variables."""
     notes: list[str] = []
     fields = GridFields.of(ds, (u, v) if u or v else (), notes, one_of_many=True)
     titles = [str(ds.attrs[key]) for key in ("title", "source") if ds.attrs.get(key)]
@@ -186,9 +199,11 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData
 def from_grid(
     times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str
 ) -> WindData:
-    """Wind ``(T, rows, columns, 2)``, east and north, on rows ``lat`` and columns ``lon`` in degrees and any order.
+    """Wind ``(T, rows, columns, 2)``, east and north, on rows ``lat`` and columns ``lon`` in
+    degrees and any order.
 
-    A row at a pole holds many copies of one point, in frames that turn with longitude: their vectors are averaged.
+    A row at a pole holds many copies of one point, in frames that turn with longitude: their
+    vectors are averaged.
     """
     grid = Grid.regular(np.asarray(lat, np.float64), np.asarray(lon, np.float64))
     components = grid.to_coordinates(np.asarray(wind, np.float64))
@@ -205,8 +220,9 @@ def from_points(
 ) -> WindData:
     """Wind ``(T, n, 2)`` at n points; NaN marks what is missing.
 
-    A time without any value counts as missing, a point without any value is dropped, and other holes are refused. A
-    single missing step is filled linearly in time and flagged; longer gaps stay.
+    A time without any value counts as missing, a point without any value is dropped, and other
+    holes are refused. A single missing step is filled linearly in time and flagged; longer gaps
+    stay.
     """
     order = np.argsort(times, kind="stable")
     times, components = times[order], components[order]
@@ -214,7 +230,8 @@ def from_points(
     observed, there = ~holes.all(axis=1), ~holes.all(axis=0)
     if not observed.any():
         raise NonFiniteError(
-            "the wind has no value at all: every time is missing. Check its fill value and variables."
+            "the wind has no value at all: every time is missing. Check its fill value and "
+            "variables."
         )
     if not there.all():
         provenance += f"; {int((~there).sum())} points without values dropped"
@@ -222,8 +239,9 @@ def from_points(
     components, area = components[observed][:, there], area[there]
     if not np.isfinite(components).all():
         raise NonFiniteError(
-            f"{int(holes.sum())} of {holes.size} values are missing, at {int(holes.any(axis=0).sum())} points and "
-            f"{int(holes.any(axis=1).sum())} times ({provenance}). Select complete ones, or interpolate them in xarray."
+            f"{int(holes.sum())} of {holes.size} values are missing, at "
+            f"{int(holes.any(axis=0).sum())} points and {int(holes.any(axis=1).sum())} times "
+            f"({provenance}). Select complete ones, or interpolate them in xarray."
         )
     times, components, filled = fill_single_steps(times, components)
     if filled.any():
@@ -244,13 +262,14 @@ def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
     others = [d for d in wind.dims if d not in (*places, *along)]
     if long := [d for d in others if wind.sizes[d] > 1]:
         raise InvalidInputError(
-            f"expected time, latitude and longitude only, but the wind has {wind.sizes[long[0]]} values along "
-            f"{long[0]!r}. Choose one, for example ds.isel({long[0]}=0); dates of other calendars need "
-            "convert_calendar first."
+            f"expected time, latitude and longitude only, but the wind has {wind.sizes[long[0]]} "
+            f"values along {long[0]!r}. Choose one, for example ds.isel({long[0]}=0); dates of "
+            "other calendars need convert_calendar first."
         )
     if not dates:
         raise InvalidInputError(
-            "the wind has no date. Give it one: ds.expand_dims(time=[np.datetime64('2026-01-01', 'ns')])."
+            "the wind has no date. Give it one: ds.expand_dims(time=[np.datetime64('2026-01-01', "
+            "'ns')])."
         )
     wind = wind.squeeze(others)
     return wind if along else wind.expand_dims("valid_time" if "valid_time" in dates else dates[0])

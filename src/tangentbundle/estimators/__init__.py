@@ -1,4 +1,5 @@
-"""Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of points."""
+"""Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of
+points."""
 
 from .candidates import Candidates, Identity, NeighborMean
 from .classifier import ManifoldClassifier

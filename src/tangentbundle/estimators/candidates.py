@@ -1,4 +1,5 @@
-"""The choice between models, and the simplest of them: the data as they are, and the mean of neighbours."""
+"""The choice between models, and the simplest of them: the data as they are, and the mean of
+neighbours."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from .process import QUICK_SITES, GaussianProcess
 class Candidates(Model):
     """Fits several models and takes the one that predicts left-out vectors best.
 
-    The criterion is the log density of vectors, each predicted from all the others: ambient ones, so that models of
-    tangent and of ambient vectors are comparable, or tangent ones on a known manifold. Models are compared in their
-    quick form at ``max_left_out`` points.
-    Of the best and those in the same bases, tangent or ambient, that differ from it by less than one standard error,
-    the one with the fewest parameters is fitted in full and answers. A baseline, the neighbours' mean or the data,
-    answers only if no other model is as near to it.
+    The criterion is the log density of vectors, each predicted from all the others: ambient ones,
+    so that models of tangent and of ambient vectors are comparable, or tangent ones on a known
+    manifold. Models are compared in their quick form at ``max_left_out`` points. Of the best and
+    those in the same bases, tangent or ambient, that differ from it by less than one standard
+    error, the one with the fewest parameters is fitted in full and answers. A baseline, the
+    neighbours' mean or the data, answers only if no other model is as near to it.
     """
 
     models: Sequence[Model]
@@ -73,7 +74,8 @@ class Trial:
     def of(
         cls, model: Model, observations: Observations, seed: int, index: np.ndarray
     ) -> Trial | TangentBundleError:
-        """The error if the model has no fit to these data. What a model warns of matters only if it is chosen."""
+        """The error if the model has no fit to these data. What a model warns of matters only if it
+        is chosen."""
         start = time.perf_counter()
         try:
             with warnings.catch_warnings():
@@ -96,7 +98,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class NeighborMean(Model):
-    """The mean vector of the nearest points; of ``neighbors`` the number with the least leave-one-out error."""
+    """The mean vector of the nearest points; of ``neighbors`` the number with the least
+    leave-one-out error."""
 
     neighbors: int | Sequence[int] = (4, 8, 16, 32, 64)
     baseline = True
@@ -114,7 +117,8 @@ class NeighborMean(Model):
 
 @dataclass(eq=False)
 class NeighborPosterior(Posterior):
-    """Means of the ``neighbors`` nearest vectors; ``variance`` is that of left-out components about them."""
+    """Means of the ``neighbors`` nearest vectors; ``variance`` is that of left-out components about
+    them."""
 
     observations: Observations = field(repr=False)
     neighbors: int
@@ -129,7 +133,8 @@ class NeighborPosterior(Posterior):
         self.parameters = {"neighbors": float(self.neighbors)}
 
     def predict(self, places: Places, spread: bool = True) -> Prediction:
-        """At a training point its own vector is one of them; of the difference of two vectors half is noise of one."""
+        """At a training point its own vector is one of them; of the difference of two vectors half
+        is noise of one."""
         away, index = self._nearest(places.points, self.neighbors)
         own = (away[:, 0] == 0.0) & (self.neighbors == 1)
         return Prediction.isotropic(
@@ -144,7 +149,8 @@ class NeighborPosterior(Posterior):
         return Prediction.isotropic(self._means(others), self.variance)
 
     def _means(self, index: np.ndarray) -> np.ndarray:
-        """Mean vectors ``(m, D)`` over rows of indices ``(m, k)``, without an array of size m k D."""
+        """Mean vectors ``(m, D)`` over rows of indices ``(m, k)``, without an array of size m k
+        D."""
         return sum(self.observations.vectors[column] for column in index.T) / index.shape[1]
 
     def _nearest(self, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +160,8 @@ class NeighborPosterior(Posterior):
 
 @dataclass(frozen=True)
 class Identity(NeighborMean):
-    """The data as they are: the vector itself at a training point, that of the nearest one elsewhere."""
+    """The data as they are: the vector itself at a training point, that of the nearest one
+    elsewhere."""
 
     neighbors: Sequence[int] = field(default=(1,), init=False, repr=False)
 
@@ -162,10 +169,11 @@ class Identity(NeighborMean):
 def default_models(
     observations: Observations, covariances: Sequence[Covariance] | None = None
 ) -> list[Model]:
-    """Gaussian processes with given covariances, also without a history; the neighbours' mean, and the data.
+    """Gaussian processes with given covariances, also without a history; the neighbours' mean, and
+    the data.
 
-    By default covariances are those of smooth and of rough fields, tangent and ambient, and of smooth ambient ones
-    without divergence or curl.
+    By default covariances are those of smooth and of rough fields, tangent and ambient, and of
+    smooth ambient ones without divergence or curl.
     """
     D, d = observations.dims
     if covariances is None:

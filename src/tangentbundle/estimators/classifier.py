@@ -42,17 +42,17 @@ Inputs = tuple[torch.Tensor, LinearOperator]
 class ManifoldClassifier(ClassifierMixin, BaseEstimator):
     """Classifies clouds of points by the manifold they were sampled from.
 
-    Clouds ``(n_i, D)`` of different sizes become local bundles, and a tangent bundle network with an invariant readout
-    gives the classes. Position, orientation, size, order of points and choice of frames do not matter.
+    Clouds ``(n_i, D)`` of different sizes become local bundles, and a tangent bundle network with
+    an invariant readout gives the classes. Position, orientation, size, order of points and choice
+    of frames do not matter.
 
     Args:
-        activation: default ``NormTanh()``; ``Linear()`` for linear filters only, before the readout.
-        channels, taps, step: of the network; time is in units of the squared radius of a cloud.
-        dim: intrinsic dimension; default: the most frequent estimate among the first 25 training clouds.
-        neighbors: of the median point of a cloud; default by size.
-        validation: share of the training clouds of every class that chooses when to stop.
-        epochs, patience, lr, batch_size: of the training.
-        random_state: seed of weights, batches and validation share.
+        activation: default ``NormTanh()``; ``Linear()`` for linear filters only, before the
+        readout. channels, taps, step: of the network; time is in units of the squared radius of a
+        cloud. dim: intrinsic dimension; default: the most frequent estimate among the first 25
+        training clouds. neighbors: of the median point of a cloud; default by size. validation:
+        share of the training clouds of every class that chooses when to stop. epochs, patience, lr,
+        batch_size: of the training. random_state: seed of weights, batches and validation share.
 
     Attributes:
         classes_: labels
@@ -152,7 +152,8 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
 
     @threads_by_size
     def predict_proba(self, X) -> np.ndarray:
-        """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind of the clouds."""
+        """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind
+        of the clouds."""
         check_is_fitted(self, "network_")
         points, parts = _clouds(X, self.n_features_in_), []
         for _, inputs in self._batches(points, np.arange(len(points))):
@@ -166,7 +167,8 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def _held_out(self, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Indices of the validation clouds: a share of every class, none of a class with fewer than four."""
+        """Indices of the validation clouds: a share of every class, none of a class with fewer than
+        four."""
         if not 0 <= self.validation < 1:
             raise InvalidInputError(
                 f"validation must be a share from 0 to below 1, got {self.validation!r}."
@@ -215,9 +217,11 @@ def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None
 
 
 def network_inputs(clouds: Clouds) -> Inputs:
-    r"""Input fields ``(n, d, 3)``: tangential parts of x, :math:`|x|^2 x` and :math:`10 c\, x`; and the Laplacians.
+    r"""Input fields ``(n, d, 3)``: tangential parts of x, :math:`|x|^2 x` and :math:`10 c\, x`; and
+    the Laplacians.
 
-    c is the curvature: the share of the variance of a neighbourhood that lies off its tangent space.
+    c is the curvature: the share of the variance of a neighbourhood that lies off its tangent
+    space.
     """
     x = clouds.points * clouds.radii[clouds.cloud, None]
     lengths, curvature = (
@@ -238,7 +242,8 @@ def _clouds(X: Any, ambient: int | None = None) -> list[np.ndarray]:
     """The clouds as arrays, all in one space R^D."""
     if isinstance(X, (np.ndarray, torch.Tensor)) and X.ndim == 2:
         raise ShapeError(
-            f"give a list of clouds (n_i, D), got one array {tuple(X.shape)}. For one cloud: [points]."
+            f"give a list of clouds (n_i, D), got one array {tuple(X.shape)}. For one cloud: "
+            "[points]."
         )
     clouds = [points_array(cloud, f"cloud {number}")[0] for number, cloud in enumerate(X)]
     if not clouds:

@@ -1,8 +1,8 @@
 r"""Covariances learned from past fields.
 
-The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical covariance
-:math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper :math:`\rho` (1999), which is
-zero from 2 L on. A parametric covariance supplements the T samples.
+The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical
+covariance :math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper
+:math:`\rho` (1999), which is zero from 2 L on. A parametric covariance supplements the T samples.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .covariance import Covariance, Pairs, Sites
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Past ambient fields ``(T, m, D)`` at points ``(m, D)``, which need not be those of the observations."""
+    """Past ambient fields ``(T, m, D)`` at points ``(m, D)``, which need not be those of the
+    observations."""
 
     points: np.ndarray
     fields: np.ndarray
@@ -65,7 +66,8 @@ class History:
 
 
 def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) -> np.ndarray:
-    """Ambient vectors ``(T, n, D)`` at points of this shape ``(n, D)``, finite and at ``fewest`` times or more."""
+    """Ambient vectors ``(T, n, D)`` at points of this shape ``(n, D)``, finite and at ``fewest``
+    times or more."""
     values = float_tensor(fields, name)[0].double().numpy(force=True)
     if values.ndim != 3 or values.shape[1:] != shape:
         expected = f"(T, n, D) = (T, {shape[0]}, {shape[1]})"
@@ -79,14 +81,15 @@ def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) 
     bad = np.flatnonzero(~np.isfinite(values).all(axis=(1, 2)))
     if len(bad):
         raise NonFiniteError(
-            f"{name}: {len(bad)} fields hold NaN or infinite values, the first is number {bad[0]}. Drop those fields "
-            "(a series then needs times=), or fill them."
+            f"{name}: {len(bad)} fields hold NaN or infinite values, the first is number "
+            f"{bad[0]}. Drop those fields (a series then needs times=), or fill them."
         )
     return values
 
 
 def gaspari_cohn(z: Tensor) -> Tensor:
-    """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from 2 on."""
+    """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from
+    2 on."""
     near = 1 + z.square() * (-5 / 3 + z * (5 / 8 + z * (1 / 2 - z / 4)))
     w = z.clamp(1.0, 2.0)
     far = 4 + w * (-5 + w * (5 / 3 + w * (5 / 8 + w * (-1 / 2 + w / 12)))) - 2 / (3 * w)
@@ -95,7 +98,8 @@ def gaspari_cohn(z: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Empirical(Covariance):
-    r"""The tapered covariance of past anomalies :math:`\sigma^2 \rho(|x_i - x_j|/L) \frac1T \sum_t a_{ti} a_{tj}^T`."""
+    r"""The tapered covariance of past anomalies
+    :math:`\sigma^2 \rho(|x_i - x_j|/L) \frac1T \sum_t a_{ti} a_{tj}^T`."""
 
     ambient: bool = False
 
@@ -119,5 +123,6 @@ def _past(sites: Sites) -> Tensor:
 
 
 def from_history(base: Covariance) -> Covariance:
-    """The covariance used with a history: the empirical one, and ``base`` for what T samples miss."""
+    """The covariance used with a history: the empirical one, and ``base`` for what T samples
+    miss."""
     return Empirical(base.ambient) + base

@@ -1,4 +1,5 @@
-"""Which observations a local prediction uses: the nearest one by one, those further away as means of small cells."""
+"""Which observations a local prediction uses: the nearest one by one, those further away as means
+of small cells."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ class NearestPoints:
         self._tree: cKDTree | None = None
         if points.shape[1] <= MAX_TREE_DIMENSIONS:
             self._tree = cKDTree(points)
-        else:  # squared distances are differences of squared lengths, which round less the nearer the origin is
+        # squared distances are differences of squared lengths, which round less the nearer the
+        # origin is
+        else:
             self._center = points.mean(axis=0)
             self._search = NearestNeighbors(algorithm="brute").fit(points - self._center)
 
@@ -48,7 +51,8 @@ class NearestPoints:
 
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
-    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same observations."""
+    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same
+    observations."""
 
     near: int  # at least so many observations are used one by one
     far: int  # at most so many cells of further observations are used as means
@@ -95,7 +99,8 @@ class Neighborhoods:
 
     @cached_property
     def table(self) -> tuple[np.ndarray, np.ndarray]:
-        """The points of all cells, ``(c, b)``, and their weights in the cell's mean: zero where a row is padded."""
+        """The points of all cells, ``(c, b)``, and their weights in the cell's mean: zero where a
+        row is padded."""
         sizes = np.array([len(cell) for cell in self.cells])
         inside = np.arange(sizes.max()) < sizes[:, None]
         table = np.repeat(np.array([cell[0] for cell in self.cells])[:, None], sizes.max(), axis=1)
@@ -112,7 +117,8 @@ class Neighborhoods:
 
 
 def halved(points: np.ndarray, index: np.ndarray, size: int) -> list[np.ndarray]:
-    """Parts of at most ``size`` points, by halving along the coordinate of the greatest variance."""
+    """Parts of at most ``size`` points, by halving along the coordinate of the greatest
+    variance."""
     pending, found = [index], []
     while pending:
         part = pending.pop()

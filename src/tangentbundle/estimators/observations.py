@@ -1,4 +1,5 @@
-"""What a model is given, a field at some points, and what it returns, a prediction with its spread."""
+"""What a model is given, a field at some points, and what it returns, a prediction with its
+spread."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ from .history import History
 from .neighborhoods import NearestPoints, Neighborhoods
 
 JITTER = 1e-8
-"""Smallest variance, in units of the mean squared component of the data: keeps covariances positive definite."""
+"""Smallest variance, in units of the mean squared component of the data: keeps covariances positive
+definite."""
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Points ``(m, D)`` at which a field is wanted, with tangent bases ``(m, D, d)`` made when first needed."""
+    """Points ``(m, D)`` at which a field is wanted, with tangent bases ``(m, D, d)`` made when
+    first needed."""
 
     points: np.ndarray
     make_frames: Callable[[], np.ndarray] = field(repr=False)
@@ -36,7 +39,8 @@ class Places:
 class Observations:
     """A vector field at points: the only input of a model.
 
-    Points have root mean square distance one from their centre, which is zero; vectors root mean square component one.
+    Points have root mean square distance one from their centre, which is zero; vectors root mean
+    square component one.
     """
 
     points: np.ndarray  # (n, D)
@@ -54,7 +58,8 @@ class Observations:
         return self.frames.shape[1], self.frames.shape[2]
 
     def components(self, vectors: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Vectors ``(m, D)`` at some observations as scores count them: tangent coordinates if frames are exact."""
+        """Vectors ``(m, D)`` at some observations as scores count them: tangent coordinates if
+        frames are exact."""
         return np.einsum("mda,md->ma", self.frames[index], vectors) if self.exact else vectors
 
     @cached_property
@@ -88,7 +93,8 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    r"""Normal distributions of ambient vectors, with covariances :math:`B C B^T + a (I - B B^T)`."""
+    r"""Normal distributions of ambient vectors, with covariances
+    :math:`B C B^T + a (I - B B^T)`."""
 
     mean: np.ndarray  # (m, D)
     bases: np.ndarray  # orthonormal columns B: (D, p) for all, or (m, D, p)
@@ -162,9 +168,9 @@ class Prediction:
 class Score(NamedTuple):
     """How a model predicts measurements that are left out one at a time.
 
-    Densities are those of vectors divided by their root mean square component, so that ``score`` and ``margin`` do not
-    depend on units. ``noise`` is in the same units for a posterior, and in those of the data in ``scores_`` of an
-    estimator.
+    Densities are those of vectors divided by their root mean square component, so that ``score``
+    and ``margin`` do not depend on units. ``noise`` is in the same units for a posterior, and in
+    those of the data in ``scores_`` of an estimator.
     """
 
     model: str
@@ -223,7 +229,8 @@ def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
     values = np.asarray(host(noise_std), dtype=float)
     if values.shape not in ((), (n,)):
         raise ShapeError(
-            f"noise_std must be a number or one for each of the {n} points, got shape {values.shape}."
+            f"noise_std must be a number or one for each of the {n} points, got shape "
+            f"{values.shape}."
         )
     if not np.isfinite(values).all():
         raise NonFiniteError(
@@ -246,7 +253,8 @@ def share(level: Any) -> float:
 
 
 def tail(level: float, residuals: np.ndarray | None) -> float:
-    """Half the width of a central interval: the conformal quantile of standardised residuals, or the Gaussian one."""
+    """Half the width of a central interval: the conformal quantile of standardised residuals, or
+    the Gaussian one."""
     sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
     rank = int(np.ceil((len(sizes) + 1) * level))
     return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))

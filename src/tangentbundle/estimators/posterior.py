@@ -1,6 +1,7 @@
 r"""What a Gaussian process knows of a field once it was observed.
 
-With :math:`K + N` the covariance of the observations, P its inverse, the field and left-out errors are
+With :math:`K + N` the covariance of the observations, P its inverse, the field and left-out errors
+are
 
 .. math:: E[f_* | y] = K_* P y, \quad \mathrm{Cov}[f_* | y] = K_{**} - K_* P K_*^T, \qquad
           y_i - E[y_i | y_{-i}] = P_{ii}^{-1} (P y)_i, \quad \mathrm{Cov} = P_{ii}^{-1}.
@@ -41,7 +42,8 @@ class System:
 
 @dataclass(eq=False)
 class GaussianPosterior(Posterior):
-    """A Gaussian process given observations; ``theta`` are the logarithms of its parameters, the noise last."""
+    """A Gaussian process given observations; ``theta`` are the logarithms of its parameters, the
+    noise last."""
 
     covariance: Covariance
     theta: np.ndarray
@@ -63,7 +65,8 @@ class GaussianPosterior(Posterior):
 
     @cached_property
     def _variance_of_positions(self) -> float:
-        """Of a component of the field because points are inexact: part of what is estimated as noise."""
+        """Of a component of the field because points are inexact: part of what is estimated as
+        noise."""
         observations = self.data.observations
         if observations.position_variance == 0.0:
             return 0.0
@@ -86,7 +89,8 @@ class GaussianPosterior(Posterior):
         return self._make_system(0)
 
     def _solve(self, groups: np.ndarray, work: Callable[[System, np.ndarray], None]) -> None:
-        """Call ``work(system, rows)`` on several threads, with the rows of ``groups (m,)`` that have one system."""
+        """Call ``work(system, rows)`` on several threads, with the rows of ``groups (m,)`` that
+        have one system."""
         full = (
             self._full_system if self.parts.exact else None
         )  # made here once, and not by several threads
@@ -125,12 +129,14 @@ class GaussianPosterior(Posterior):
 
     @cached_property
     def _pool(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Middle points ``(c,)``, mean ambient vectors ``(c, D)`` and variances ``(c,)`` of cells, NaN until needed."""
+        """Middle points ``(c,)``, mean ambient vectors ``(c, D)`` and variances ``(c,)`` of cells,
+        NaN until needed."""
         count, D = self.parts.centers.shape
         return np.zeros(count, int), np.zeros((count, D)), np.full(count, np.nan)
 
     def _pooled(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their errors ``(c,)``."""
+        """Centres ``(c, D)``, bases there, mean vectors in them ``(c, p)``, and variances of their
+        errors ``(c,)``."""
         nearest, means, variances = self._pool
         new = cells[np.isnan(variances[cells])]
         if len(new):  # one that two threads find new has the same values from both
@@ -144,8 +150,8 @@ class GaussianPosterior(Posterior):
         )
 
     def _pool_cells(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The variances are those of a mean of the noise, and of the difference between the mean of the field over a
-        cell and the field at its centre.
+        """The variances are those of a mean of the noise, and of the difference between the mean of
+        the field over a cell and the field at its centre.
         """
         observations, bases = self.data.observations, self.data.bases
         table, weights = (a[cells] for a in self.parts.table)  # (c, b)
@@ -213,7 +219,8 @@ class GaussianPosterior(Posterior):
         )
 
     def _field_across(self, noise: Any) -> Any:
-        """The variance of the field across the bases, with noise of these variances: none where all there is noise."""
+        """The variance of the field across the bases, with noise of these variances: none where all
+        there is noise."""
         return np.maximum(self.data.variance_across - noise, 0.0) * (not self.data.white_across)
 
     def _conditional(self, system: System, sites: Sites, spread: bool) -> tuple[Any, Any]:
@@ -263,7 +270,8 @@ class GaussianPosterior(Posterior):
 
 
 def _products(half: Tensor, p: int) -> Tensor:
-    """Sums over rows of products of columns ``(g, N, M)`` that belong to the same of m sites, ``(m, p, p)``."""
+    """Sums over rows of products of columns ``(g, N, M)`` that belong to the same of m sites,
+    ``(m, p, p)``."""
     if len(half) == 1:
         columns = half[0].unflatten(1, (p, half.shape[2] // p)).movedim(2, 0)
         return columns.mT @ columns

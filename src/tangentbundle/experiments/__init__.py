@@ -15,7 +15,8 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
 
 
 def experiment(name: str, data: str | None = None) -> Experiment:
-    """One of the paper's tables: torus, reconstruction, forecast, classification; wind comes from ``data``."""
+    """One of the paper's tables: torus, reconstruction, forecast, classification; wind comes from
+    ``data``."""
     if name not in EXPERIMENTS:
         raise InvalidInputError(
             f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}."

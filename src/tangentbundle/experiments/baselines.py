@@ -1,4 +1,5 @@
-"""What a field estimator must beat: the usual ways to fill in or smooth vectors, blind to tangent spaces."""
+"""What a field estimator must beat: the usual ways to fill in or smooth vectors, blind to tangent
+spaces."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class ThinPlate(RegressorMixin, BaseEstimator):
 
 
 class AmbientProcess(RegressorMixin, BaseEstimator):
-    """Kriging in ambient space: one Matern covariance and noise for all components, by marginal likelihood."""
+    """Kriging in ambient space: one Matern covariance and noise for all components, by marginal
+    likelihood."""
 
     def fit(self, X, y):
         self.scale_ = float(np.sqrt(np.mean(np.square(y)))) or 1.0
@@ -103,7 +105,8 @@ def smoothers() -> dict[str, Any]:
 
 
 def denoised(estimator: Any, points: np.ndarray, fields: np.ndarray) -> np.ndarray:
-    """Ambient fields ``(r, n, D)``, denoised one after the other; means of neighbours leave out the point itself."""
+    """Ambient fields ``(r, n, D)``, denoised one after the other; means of neighbours leave out the
+    point itself."""
     if estimator is None:
         return fields
     places = None if isinstance(estimator, KNeighborsRegressor) else points

@@ -33,7 +33,8 @@ Batch = tuple[Any, ...]
 
 
 STRETCHED = {"base": True, "longest side": False}
-"""Two readings of the paper's text: whether clouds are scaled to the unit cube along each axis, or by the longest."""
+"""Two readings of the paper's text: whether clouds are scaled to the unit cube along each axis, or
+by the longest."""
 
 
 class Classification(Experiment):
@@ -78,7 +79,10 @@ class Classification(Experiment):
         said = f"Data: {sets} data sets of {FULL_CLOUDS if full else QUICK_CLOUDS} clouds."
         if protocol != "paper":
             return said
-        return f"{said} Training: at most {EPOCHS} epochs, stopped after {PATIENCE} without improvement."
+        return (
+            f"{said} Training: at most {EPOCHS} epochs, stopped after {PATIENCE} without "
+            "improvement."
+        )
 
     def published(self) -> list[Row]:
         """The paper's numbers, repeated for every reading."""
@@ -89,7 +93,8 @@ class Classification(Experiment):
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Clouds ``(n_i, 3)`` and labels in random order: 64 % for training, 16 % for validation, 20 % for the test."""
+    """Clouds ``(n_i, 3)`` and labels in random order: 64 % for training, 16 % for validation, 20 %
+    for the test."""
 
     points: list[np.ndarray]
     labels: np.ndarray
@@ -130,7 +135,8 @@ def random_signs(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor
 
 
 def signs_by_direction(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-    """A sign for each vector of frames, ``(n, d)``, by which all make acute angles with one random direction."""
+    """A sign for each vector of frames, ``(n, d)``, by which all make acute angles with one random
+    direction."""
     direction = torch.from_numpy(rng.standard_normal(frames.shape[1]))
     products = torch.einsum("nia,i->na", frames, direction)
     return torch.where(products < 0, -1.0, 1.0)
@@ -140,7 +146,8 @@ SIGN_RULES: dict[str, Callable[[torch.Tensor, np.random.Generator], torch.Tensor
     "DD-TNN, random signs": random_signs,
     "DD-TNN, signs by a direction": signs_by_direction,
 }
-"""Other signs of the vectors of the frames than the library's, on which the sum of coordinates depends."""
+"""Other signs of the vectors of the frames than the library's, on which the sum of coordinates
+depends."""
 
 
 def _inputs_with_signs(clouds: Any, rule: Callable, rng: np.random.Generator) -> Any:
@@ -210,20 +217,23 @@ def tangent_inputs(clouds: Clouds) -> Batch:
 
 
 def scalar_inputs(clouds: Clouds) -> Batch:
-    """The same vectors, projected on the tangent planes, as functions ``(n, 1, 3)``, and the Laplacians of these."""
+    """The same vectors, projected on the tangent planes, as functions ``(n, 1, 3)``, and the
+    Laplacians of these."""
     projected = clouds.frames @ clouds.frames.sum(1)[:, :, None]
     return projected.mT.float(), clouds.scalar_laplacian(calibrate=False)
 
 
 def occupancy(points: np.ndarray, resolution: int = 6) -> torch.Tensor:
-    """Which cells of the bounding cube of a cloud ``(n, 3)`` hold points: ``(1, r, r, r)`` of zeros and ones."""
+    """Which cells of the bounding cube of a cloud ``(n, 3)`` hold points: ``(1, r, r, r)`` of zeros
+    and ones."""
     low = points.min(axis=0)
     sides = [(start, start + np.ptp(points, axis=0).max()) for start in low]
     return torch.from_numpy(np.histogramdd(points, resolution, sides)[0] > 0).float()[None]
 
 
 def voxel_network(activation: str, seed: int) -> torch.nn.Module:
-    """A 3D-CNN on occupancy grids: two convolutions, a mean over the grid, and a linear classifier."""
+    """A 3D-CNN on occupancy grids: two convolutions, a mean over the grid, and a linear
+    classifier."""
     bend = torch.nn.Identity() if activation == "Id" else torch.nn.Tanh()
     with torch.random.fork_rng():
         torch.manual_seed(seed)

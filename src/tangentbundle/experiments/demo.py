@@ -1,4 +1,5 @@
-"""A demonstration in half a minute: a noisy field on a torus denoised, a month of wind filled in from stations."""
+"""A demonstration in half a minute: a noisy field on a torus denoised, a month of wind filled in
+from stations."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from .baselines import InverseDistance, ThinPlate
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Vectors ``(n, 3)`` of every method at ``points``, and the ``truth``; the last method is this library's."""
+    """Vectors ``(n, 3)`` of every method at ``points``, and the ``truth``; the last method is this
+    library's."""
 
     title: str
     points: np.ndarray
@@ -57,7 +59,8 @@ def denoise_torus() -> Example:
 
 
 def fill_wind() -> tuple[Example, WindData, np.ndarray]:
-    """The mean wind of a January, predicted everywhere from 200 stations; also the data, and the stations' indices."""
+    """The mean wind of a January, predicted everywhere from 200 stations; also the data, and the
+    stations' indices."""
     wind = load_wind().during(slice(0, 1))
     stations = np.sort(
         np.random.default_rng(0).choice(len(wind.lat), 200, replace=False, p=wind.area)

@@ -1,4 +1,5 @@
-"""Table 3: the next T_f fields of wind from the last T_f; trained on one period, tested on another."""
+"""Table 3: the next T_f fields of wind from the last T_f; trained on one period, tested on
+another."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ RATE, CLIP, BATCH = 0.1, 1.0, 12
 """Rate of Adam, largest norm of a gradient, and windows in a step of training."""
 
 STEPS, PATIENCE, LEAST_GAIN, INTERVAL = 600, 60, 1e-5, 10
-"""One rule for all networks: every ``INTERVAL`` steps or more the error on the validation windows is computed; training
-ends after ``PATIENCE`` steps in which it has not fallen by ``LEAST_GAIN``, or after ``STEPS``; the weights with the
-least validation error are kept."""
+"""One rule for all networks: every ``INTERVAL`` steps or more the error on the validation windows
+is computed; training ends after ``PATIENCE`` steps in which it has not fallen by ``LEAST_GAIN``, or
+after ``STEPS``; the weights with the least validation error are kept."""
 
 GATED_WIDTHS = (4,)
 """States of the layers of the gated network."""
@@ -90,7 +91,8 @@ class Period:
 
 
 def scene(task: Task, seed: int) -> tuple[WindSites, Period, Period]:
-    """The points of a task, the training period and the test period there, in units of the former."""
+    """The points of a task, the training period and the test period there, in units of the
+    former."""
     train, test = source_of(task["data"]).training, source_of(task["data"]).test
     chosen, unit = (
         train.sample(task["n"], draw(seed, "points", task["n"], task["sampling"])),
@@ -120,7 +122,8 @@ def forecasters(sites: WindSites, training: Period, task: Task, seed: int) -> di
 
 
 def damped_persistence(training: Period) -> Forecaster:
-    """The last anomaly about the training mean, times a factor for each lead time, by least squares."""
+    """The last anomaly about the training mean, times a factor for each lead time, by least
+    squares."""
     climate, windows = training.mean(), training.windows
     last, weight = training.wind[windows.inputs[:, -1]] - climate, windows.scored.astype(np.float32)
     products = [
@@ -137,7 +140,8 @@ def network(view: NetworkView, seed: int = 0) -> RecurrentTNN:
 
 
 def gated_network(view: NetworkView, seed: int = 0) -> GatedTNN:
-    """A recurrent network with gates, whose absence the paper names as the reason for losing at long horizons."""
+    """A recurrent network with gates, whose absence the paper names as the reason for losing at
+    long horizons."""
     return GatedTNN([view.channels, *GATED_WIDTHS, view.channels], view.taps, seed=seed)
 
 
@@ -225,7 +229,8 @@ def field_forecaster(sites: WindSites, training: Period, task: Task) -> Forecast
 
 
 def _scores(errors: np.ndarray, test: Period) -> Row:
-    """Errors ``(windows, T_f)`` of each field, averaged over observed ones: all, the first day's, each lead time's."""
+    """Errors ``(windows, T_f)`` of each field, averaged over observed ones: all, the first day's,
+    each lead time's."""
     scored = test.windows.scored
     mse, by_lead = (
         float(errors[scored].mean()),

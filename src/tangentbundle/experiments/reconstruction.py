@@ -22,7 +22,8 @@ EPOCHS = 300
 
 
 Interpolation = Callable[[WindSites, np.ndarray], np.ndarray]
-"""From sites and wind (east, north) there ``(n, 2)``, NaN where it is masked, to wind at all of them."""
+"""From sites and wind (east, north) there ``(n, 2)``, NaN where it is masked, to wind at all of
+them."""
 
 
 def projected(estimator: Any) -> Interpolation:
@@ -49,7 +50,8 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 
 
 def estimators(past: WindData) -> dict[str, Interpolation]:
-    """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
+    """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past
+    fields, and in R^3."""
     fields = past.ambient[~past.filled]
     model = planetary_model(FieldInterpolator, 0)
     informed = clone(model).set_params(history=fields, history_points=past.points)

@@ -1,4 +1,5 @@
-"""From rows to tables and files: all scores, methods against cells, the paper's numbers, a figure."""
+"""From rows to tables and files: all scores, methods against cells, the paper's numbers, a
+figure."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ NOTHING = "-"
 """The value of a key that a method does not have, such as the activation of a baseline."""
 
 MAX_CELLS = 12
-"""Columns of a pivoted table; with more, every value of the first key of a cell has its own table."""
+"""Columns of a pivoted table; with more, every value of the first key of a cell has its own
+table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +55,9 @@ class Line:
 class Results:
     """The rows of an experiment as lines, cell after cell. No method is left out.
 
-    The paper's numbers are compared with rows of the paper's own data and form alone. ``departures`` says in words
-    where these rows differ; then the paper's numbers are shown on the page of a full table, marked, or not at all.
+    The paper's numbers are compared with rows of the paper's own data and form alone.
+    ``departures`` says in words where these rows differ; then the paper's numbers are shown on the
+    page of a full table, marked, or not at all.
     """
 
     def __init__(
@@ -105,7 +108,8 @@ class Results:
         return Table(self._title(self.cells), header, body, self.notes)
 
     def pivots(self) -> list[Table]:
-        """Methods against cells, scored as in the paper (its numbers in rows of their own), then by the headline."""
+        """Methods against cells, scored as in the paper (its numbers in rows of their own), then by
+        the headline."""
         firsts = dict.fromkeys(cell[0] for cell in self.cells)
         parts = [[cell for cell in self.cells if cell[0] == first] for first in firsts]
         scores = dict.fromkeys((self.compared, self.headline))
@@ -139,7 +143,8 @@ class Results:
         return "paper, not comparable" if self.departures else "paper"
 
     def comparison(self) -> Table:
-        """The networks and the best method of every cell, beside the paper's numbers where these can be compared."""
+        """The networks and the best method of every cell, beside the paper's numbers where these
+        can be compared."""
         comparable = not self.departures
         body, star = [], "" if self.headline == self.compared else " *"
         for line in self.lines:
@@ -159,7 +164,8 @@ class Results:
         return Table(self._title(self.cells), header, body, self._explanation(comparable, star))
 
     def _explanation(self, comparable: bool, star: str) -> str:
-        """What the columns of the comparison are, with which data and training, and why there is none."""
+        """What the columns of the comparison are, with which data and training, and why there is
+        none."""
         lines = [f"ours: {self.compared.title}." + (f" *: {self.headline.title}." if star else "")]
         if self.conditions:
             lines.append(self.conditions)
@@ -209,7 +215,8 @@ def _pair(number: Row | None) -> str:
 
 
 def draw_scores(results: Results, path: Path) -> Path:
-    """The headline score of every method against the last key of the cells, a panel for each of the others.
+    """The headline score of every method against the last key of the cells, a panel for each of the
+    others.
 
     The library's estimators, or the networks, have thick lines.
     """

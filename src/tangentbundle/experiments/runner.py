@@ -33,7 +33,8 @@ def run_experiment(
 ) -> list[Row]:
     """All rows of an experiment, from ``out/results.jsonl`` where they are there already.
 
-    Every task runs with one thread and its own random numbers, so that neither jobs nor interruptions change a number.
+    Every task runs with one thread and its own random numbers, so that neither jobs nor
+    interruptions change a number.
     """
     if protocol not in ("paper", "best"):
         raise InvalidInputError(f"the protocols are 'paper' and 'best', got {protocol!r}.")
@@ -79,7 +80,8 @@ class Ledger:
 
 
 def read_results(path: Path, header: Row) -> list[Row]:
-    """The rows of all finished tasks in a file (``.gz``: compressed) whose first line must be that header."""
+    """The rows of all finished tasks in a file (``.gz``: compressed) whose first line must be that
+    header."""
     content = path.read_bytes()
     content = gzip.decompress(content) if path.suffix == ".gz" else content
     *lines, _ = content.decode(errors="replace").split(
@@ -92,16 +94,16 @@ def read_results(path: Path, header: Row) -> list[Row]:
         )
     if found != header:
         raise InvalidInputError(
-            f"{path} holds results of other settings ({found}), wanted {header}. Choose another folder, or run "
-            "without --resume to start anew."
+            f"{path} holds results of other settings ({found}), wanted {header}. Choose another "
+            "folder, or run without --resume to start anew."
         )
     rows = [_unsealed(line) for line in lines[1:]]
     if damaged := [
         number for number, row in enumerate(rows, start=2) if not {"task", "of"} <= row.keys()
     ]:
         raise DamagedFileError(
-            f"line {damaged[0]} of {path} is damaged: its checksum does not fit. Restore the file from a copy, or "
-            "delete that line: its task then runs again."
+            f"line {damaged[0]} of {path} is damaged: its checksum does not fit. Restore the file "
+            "from a copy, or delete that line: its task then runs again."
         )
     counts = Counter(row["task"] for row in rows)
     return [row for row in rows if counts[row["task"]] == row["of"]]
@@ -110,7 +112,8 @@ def read_results(path: Path, header: Row) -> list[Row]:
 def merge_with(
     experiment: Experiment, rows: Sequence[Row], folder: Path, *, full: bool, seed: int
 ) -> list[Row]:
-    """The rows, and those of methods they lack, of the same draws, from finished results of the paper's protocol.
+    """The rows, and those of methods they lack, of the same draws, from finished results of the
+    paper's protocol.
 
     ``folder`` holds ``results.jsonl`` (or ``.gz``) of the same experiment, form and seed.
     """
@@ -152,7 +155,8 @@ def _unsealed(line: str) -> Row:
 
 
 def run_task(experiment: Experiment, task: Task, seed: int) -> tuple[Task, list[Row]]:
-    """A task and its rows, with the seconds it took; one thread, so that sums are rounded alike everywhere."""
+    """A task and its rows, with the seconds it took; one thread, so that sums are rounded alike
+    everywhere."""
     start = time.perf_counter()
     with one_thread():
         rows = experiment.run(task, seed)

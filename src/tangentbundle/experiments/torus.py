@@ -87,7 +87,8 @@ class Torus(Experiment):
 
 @dataclass(frozen=True)
 class Draw:
-    """One sampling of the torus, its noisy fields ``(cases, n, 3)``, and the noise level and number of each."""
+    """One sampling of the torus, its noisy fields ``(cases, n, 3)``, and the noise level and number
+    of each."""
 
     sample: FieldSample
     noisy: np.ndarray
@@ -104,7 +105,8 @@ class Draw:
 
 @dataclass(frozen=True)
 class Answer:
-    """Denoised ambient fields ``(cases, n, 3)`` of a method; a network on ambient components is scored in these."""
+    """Denoised ambient fields ``(cases, n, 3)`` of a method; a network on ambient components is
+    scored in these."""
 
     fields: np.ndarray
     oracle: np.ndarray | None = None  # of the epoch nearest to the clean field
@@ -112,7 +114,8 @@ class Answer:
     ambient: bool = False
 
     def scores(self, clean: np.ndarray, frames: np.ndarray) -> dict[str, list]:
-        """Mean squared errors of every field, by name of the score, in frames ``(n, 3, 2)`` and in space."""
+        """Mean squared errors of every field, by name of the score, in frames ``(n, 3, 2)`` and in
+        space."""
 
         def errors(fields: np.ndarray) -> list[list]:
             parts = np.einsum("nij,rni->rnj", frames, fields - clean), fields - clean

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .base import Filter
 
 MAX_SHARE_BELOW_TOLERANCE = 0.01
-"""Share of the points whose outputs may lie below the tolerance without a warning: fields pass through zero."""
+"""Share of the points whose outputs may lie below the tolerance without a warning: fields pass
+through zero."""
 
 FEW_POINTS = 3
 """So many outputs of a small cloud do not count: a field may pass through zero there."""
@@ -32,9 +33,9 @@ def warn_below_tolerance(
     r"""Warn where many outputs are smaller than the error that the tolerance allows.
 
     The root mean square of the error over the points, weighted by the mass, is up to
-    :math:`\text{tol} \cdot \max|\hat h| \cdot \|x\|`. Outputs that are exactly zero do not count: they are those of
-    points that the recurrence does not reach. On GPUs, where a look at the values would mean waiting, and in
-    transforms, nothing is done.
+    :math:`\text{tol} \cdot \max|\hat h| \cdot \|x\|`. Outputs that are exactly zero do not count:
+    they are those of points that the recurrence does not reach. On GPUs, where a look at the values
+    would mean waiting, and in transforms, nothing is done.
     """
     method = resolve_method(operator, method)
     if (
@@ -55,9 +56,10 @@ def warn_below_tolerance(
             "" if operator.dtype == torch.float64 else " and the operator and signal in float64"
         )
         warnings.warn(
-            f"{share:.0%} of the outputs are smaller than the error that tol={method.tol:g} allows, which is relative "
-            "to the input: they have no correct digit, and their directions mean nothing. Use a smaller tolerance, "
-            f"such as method=Chebyshev(1e-12){precise}, or leave these outputs out.",
+            f"{share:.0%} of the outputs are smaller than the error that tol={method.tol:g} "
+            "allows, which is relative to the input: they have no correct digit, and their "
+            "directions mean nothing. Use a smaller tolerance, such as "
+            f"method=Chebyshev(1e-12){precise}, or leave these outputs out.",
             AccuracyWarning,
             stacklevel=3,
         )
@@ -66,7 +68,8 @@ def warn_below_tolerance(
 def _share_below(
     filter: Filter, operator: LinearOperator, signal: torch.Tensor, output: torch.Tensor, tol: float
 ) -> float:
-    """The largest share, over channels and bundles, of the points whose output lies below the error."""
+    """The largest share, over channels and bundles, of the points whose output lies below the
+    error."""
     largest = 0.0
     masses = operator.mass.detach().split(operator.sizes)
     for mass, before, after in zip(

@@ -1,4 +1,5 @@
-"""Banks: several filters on one signal, or their sum on several signals, and the methods that evaluate them.
+"""Banks: several filters on one signal, or their sum on several signals, and the methods that
+evaluate them.
 
 These are exact by eigenfields, Chebyshev polynomials, and cached matrices.
 """
@@ -38,7 +39,8 @@ MAX_CACHED_BANKS = 64
 """Banks of filters whose coefficients or matrices are cached on an operator."""
 
 EXACT_SIZE = 600
-"""Up to this many rows (n d) the default is the exact eigendecomposition, cached on the operator."""
+"""Up to this many rows (n d) the default is the exact eigendecomposition, cached on the
+operator."""
 
 _writing = threading.Lock()
 
@@ -46,8 +48,8 @@ _writing = threading.Lock()
 class Method(ABC):
     """A way to apply a bank of filters to a signal ``(n, d, c)``.
 
-    The method that is asked for is used, or refused with an ``InvalidInputError``. A ``Semigroup`` alone has its own
-    way, its exponentials, which are exact.
+    The method that is asked for is used, or refused with an ``InvalidInputError``. A ``Semigroup``
+    alone has its own way, its exponentials, which are exact.
     """
 
     has_operator_gradients: ClassVar[bool] = False
@@ -65,7 +67,8 @@ class Method(ABC):
     def remember(
         self, filters: Sequence[Filter], operator: LinearOperator, compute: Callable
     ) -> torch.Tensor:
-        """The result of ``compute()``, cached on the operator under the values of the filters' parameters."""
+        """The result of ``compute()``, cached on the operator under the values of the filters'
+        parameters."""
         signatures = tuple(f.signature() for f in filters)
         key = None if None in signatures else (self, signatures)
         banks = operator.cache.setdefault("banks", {})
@@ -86,10 +89,11 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class Exact(Method):
-    """By the full eigendecomposition, computed once and cached on the operator: for n d up to 5 000.
+    """By the full eigendecomposition, computed once and cached on the operator: for n d up to 5
+    000.
 
-    Eigenfields have no gradients. Where gradients in the operator itself are wanted, as of a learned sheaf, this method
-    is refused.
+    Eigenfields have no gradients. Where gradients in the operator itself are wanted, as of a
+    learned sheaf, this method is refused.
     """
 
     def apply(
@@ -108,18 +112,20 @@ class Exact(Method):
 
 @dataclass(frozen=True)
 class Chebyshev(Method):
-    r"""By Chebyshev polynomials: :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` (mass norm).
+    r"""By Chebyshev polynomials:
+    :math:`\|y - y_{exact}\| \le \text{tol} \cdot \max|\hat h| \cdot \|x\|` (mass norm).
 
-    The bound is relative to the input and holds for the field as a whole. Outputs at single points that are smaller, as
-    far from the only point where the input is not zero, have no correct digit: they need a smaller ``tol``.
+    The bound is relative to the input and holds for the field as a whole. Outputs at single points
+    that are smaller, as far from the only point where the input is not zero, have no correct digit:
+    they need a smaller ``tol``.
 
     In float32 ``tol`` is at least 1e-6, and rounding adds what a shift of the eigenvalues by
-    :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3 there is an
-    ``AccuracyWarning``.
+    :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3
+    there is an ``AccuracyWarning``.
 
-    The order follows from the responses and the operator's spectral interval; for heat it is about :math:`\sqrt{2 t
-    \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead: for learnable times on a GPU, where reading
-    a parameter means waiting.
+    The order follows from the responses and the operator's spectral interval; for heat it is about
+    :math:`\sqrt{2 t \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead: for
+    learnable times on a GPU, where reading a parameter means waiting.
     """
 
     tol: float = 1e-6
@@ -144,16 +150,17 @@ class Chebyshev(Method):
         band = band_of(operator)
         if any(is_batched(p) for f in filters for p in f.parameters()):
             raise InvalidInputError(
-                "filters whose parameters differ between replicas have no common expansion: use method=Exact() (small "
-                "operators), fixed times, or train the replicas one by one."
+                "filters whose parameters differ between replicas have no common expansion: use "
+                "method=Exact() (small operators), fixed times, or train the replicas one by one."
             )
 
         def compute() -> torch.Tensor:
             if self.order is None:
                 if self.tol < MIN_TOLERANCE[operator.dtype]:
                     raise InvalidInputError(
-                        f"tol={self.tol:g} is below what float32 can give, {MIN_TOLERANCE[operator.dtype]:g}. Use a "
-                        "larger tol, or float64: operator.to(dtype=torch.float64)."
+                        f"tol={self.tol:g} is below what float32 can give, "
+                        f"{MIN_TOLERANCE[operator.dtype]:g}. Use a larger tol, or float64: "
+                        "operator.to(dtype=torch.float64)."
                     )
                 a = expand(filters, band, self.tol)
                 check_precision(filters, operator, band.top)
@@ -192,10 +199,11 @@ def _product(matrices: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 class Dense(Method):
     """By the filters' matrices ``(n d, n d)``, computed once and cached on the operator.
 
-    The fastest for small operators that meet the same few filters again and again, as in the training of a network:
-    one matrix product instead of many. A joined operator has one matrix a bundle, and multiplies them as a batch.
-    The matrices of filters that learn, or are Python functions, cannot be cached: they are computed every time, and
-    ``Exact`` is faster. Gradients in the operator itself are refused.
+    The fastest for small operators that meet the same few filters again and again, as in the
+    training of a network: one matrix product instead of many. A joined operator has one matrix a
+    bundle, and multiplies them as a batch. The matrices of filters that learn, or are Python
+    functions, cannot be cached: they are computed every time, and ``Exact`` is faster. Gradients in
+    the operator itself are refused.
     """
 
     def apply(
@@ -302,7 +310,8 @@ def method_with_gradients(operator: LinearOperator) -> Method:
 def apply_bank(
     filters: Sequence[Filter], operator: LinearOperator, signal: Array, method: Method | None = None
 ) -> list[Array]:
-    """Apply several filters to one signal ``(..., n, d, c)``, sharing all work; one output a filter."""
+    """Apply several filters to one signal ``(..., n, d, c)``, sharing all work; one output a
+    filter."""
     method = resolve_method(operator, method)
     x, kind = operator.check(signal)
     if len(filters) == 0:
@@ -325,7 +334,8 @@ def merge_bank(
 ) -> Array:
     """The sum of several filters, each on its own signal ``(..., n, d, c)``, sharing all work.
 
-    The transpose of ``apply_bank``: with fewer channels out than in, mixing channels first and merging is cheaper.
+    The transpose of ``apply_bank``: with fewer channels out than in, mixing channels first and
+    merging is cheaper.
     """
     method = resolve_method(operator, method)
     if len(filters) == 0 or len(filters) != len(signals):
@@ -352,7 +362,8 @@ def _by_parts(
     operator: LinearOperator,
     x: torch.Tensor,
 ) -> torch.Tensor:
-    """Evaluate filters; the parts of a joined operator one by one, unless their matrices form a batch."""
+    """Evaluate filters; the parts of a joined operator one by one, unless their matrices form a
+    batch."""
     if not isinstance(operator, Joined) or isinstance(method, Dense):
         return evaluate(filters, operator, x)
     pieces = zip(operator.parts, operator.split(x), strict=True)
@@ -360,10 +371,12 @@ def _by_parts(
 
 
 def resolve_method(operator: LinearOperator, method: Method | None) -> Method:
-    """The method asked for, or a default where there is none; what an operator does not have is refused."""
+    """The method asked for, or a default where there is none; what an operator does not have is
+    refused."""
     if not isinstance(operator, LinearOperator):
         raise InvalidInputError(
-            f"expected filter(operator, signal) with an operator such as bundle.laplacian(), got {type(operator)}."
+            "expected filter(operator, signal) with an operator such as bundle.laplacian(), got "
+            f"{type(operator)}."
         )
     if not (method is None or isinstance(method, Method)):
         raise InvalidInputError(f"method must be Exact(), Dense() or Chebyshev(), got {method!r}.")
@@ -372,13 +385,14 @@ def resolve_method(operator: LinearOperator, method: Method | None) -> Method:
         method, (Exact, Dense)
     ):
         raise InvalidInputError(
-            f"{type(operator).__name__} is filtered with method=Exact() (small operators); {method} needs a "
-            "ConnectionLaplacian."
+            f"{type(operator).__name__} is filtered with method=Exact() (small operators); "
+            f"{method} needs a ConnectionLaplacian."
         )
     if operator.requires_grad and torch.is_grad_enabled() and not method.has_operator_gradients:
         raise InvalidInputError(
-            f"{method} has no gradients in the operator, and this {type(operator).__name__} needs some: it depends on "
-            "tensors that learn. Use method=Chebyshev(), or compute under torch.no_grad()."
+            f"{method} has no gradients in the operator, and this {type(operator).__name__} needs "
+            "some: it depends on tensors that learn. Use method=Chebyshev(), or compute under "
+            "torch.no_grad()."
         )
     return method
 
@@ -388,8 +402,8 @@ def _by_impulses(filter: Filter, operator: Semigroup, x: torch.Tensor) -> torch.
     impulses = filter.impulses()
     if impulses is None:
         raise InvalidInputError(
-            f"{filter} has no impulse response, and {operator} is known by its exponentials alone. Use Heat, FIR or "
-            "ImpulseResponse."
+            f"{filter} has no impulse response, and {operator} is known by its exponentials "
+            "alone. Use Heat, FIR or ImpulseResponse."
         )
     terms = zip(impulses.times, impulses.weights.to(x), strict=True)
     return sum((weight * operator.exponential(t, x) for t, weight in terms), torch.zeros_like(x))

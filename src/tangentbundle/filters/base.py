@@ -1,7 +1,9 @@
-r"""A filter :math:`\int_0^\infty \tilde h(t)\, e^{t\Delta}\, dt` of the Laplacian, seen by its frequency response.
+r"""A filter :math:`\int_0^\infty \tilde h(t)\, e^{t\Delta}\, dt` of the Laplacian, seen by its
+frequency response.
 
-The response at an eigenvalue of :math:`-\Delta` is :math:`\hat h(\lambda) = \int_0^\infty \tilde h(t)\, e^{-t\lambda}\,
-dt`. Filters add, scale and compose; composition multiplies responses and convolves impulse responses.
+The response at an eigenvalue of :math:`-\Delta` is
+:math:`\hat h(\lambda) = \int_0^\infty \tilde h(t)\, e^{-t\lambda}\, dt`. Filters add, scale and
+compose; composition multiplies responses and convolves impulse responses.
 """
 
 from __future__ import annotations
@@ -42,10 +44,11 @@ class Impulses(NamedTuple):
 
 
 class Filter(ABC):
-    """A function of the Laplacian. Subclasses define ``evaluate``, the response as a torch function.
+    """A function of the Laplacian. Subclasses define ``evaluate``, the response as a torch
+    function.
 
-    (Filters and operators are not frozen dataclasses: torch.compile takes those for values and rebuilds them from its
-    proxies in ``factor * filter`` and ``operator @ x``.)
+    (Filters and operators are not frozen dataclasses: torch.compile takes those for values and
+    rebuilds them from its proxies in ``factor * filter`` and ``operator @ x``.)
     """
 
     __array_ufunc__ = None  # NumPy leaves products with filters to them
@@ -56,7 +59,8 @@ class Filter(ABC):
 
     @abstractmethod
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        """The response at a float64 tensor of eigenvalues of minus Delta; differentiable in the parameters."""
+        """The response at a float64 tensor of eigenvalues of minus Delta; differentiable in the
+        parameters."""
 
     def parameters(self) -> list[torch.Tensor]:
         """The tensors that the response depends on."""
@@ -65,13 +69,14 @@ class Filter(ABC):
     def signature(self) -> tuple | None:
         """All numbers that determine the response, as they are now; results are cached under them.
 
-        None if they cannot be listed, and nothing is cached: a Python function may give another answer at any time,
-        and tensors that learn will change.
+        None if they cannot be listed, and nothing is cached: a Python function may give another
+        answer at any time, and tensors that learn will change.
         """
         return None
 
     def impulses(self) -> Impulses | None:
-        """The impulse response, where it is a sum of point impulses (or a quadrature of one); otherwise None."""
+        """The impulse response, where it is a sum of point impulses (or a quadrature of one);
+        otherwise None."""
         return None
 
     def response(self, lam: Array) -> Array:
@@ -91,10 +96,11 @@ class Filter(ABC):
     def __call__(self, operator: LinearOperator, x: Array, method: Method | None = None) -> Array:
         """Filter a signal ``(..., n, d, c)``; the same kind of array comes back.
 
-        ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides. The tolerance is
-        relative to the input, not to the output at each point: where outputs are smaller than that, as far from the
-        points at which the input is not zero, they have no correct digit. On CPUs there is an ``AccuracyWarning`` if
-        that is so at more than 1 % of the points.
+        ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides.
+        The tolerance is relative to the input, not to the output at each point: where outputs are
+        smaller than that, as far from the points at which the input is not zero, they have no
+        correct digit. On CPUs there is an ``AccuracyWarning`` if that is so at more than 1 % of the
+        points.
         """
         finite_where_seen(
             torch.as_tensor(x).float() if half_precision(x) else float_tensor(x, "signal")[0],
@@ -105,11 +111,12 @@ class Filter(ABC):
         return y
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or on an operator's.
+        """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or
+        on an operator's.
 
-        Lowpass is judged by the last decade of the interval: the response must fall at least as fast as one over
-        lambda squared, or be negligible there. The Lipschitz constant is infinite where the response
-        visibly jumps between two nodes.
+        Lowpass is judged by the last decade of the interval: the response must fall at least as
+        fast as one over lambda squared, or be negligible there. The Lipschitz constant is infinite
+        where the response visibly jumps between two nodes.
         """
         return measure(self, interval_of(on))
 
@@ -152,7 +159,8 @@ class Filter(ABC):
 
 
 def scalar(value: Array, name: str, bound: str = "") -> Number:
-    """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least 0"."""
+    """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least
+    0"."""
     tensor = _checked(value, name)
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
@@ -174,15 +182,16 @@ positive_scalar = partial(scalar, bound="positive")
 def half_line(*names: str) -> Callable[[type[Kind]], type[Kind]]:
     r"""A class whose parameters of these names act by their absolute values where they are tensors.
 
-    An optimiser moves a tensor freely along the line; the filter, and ``filter.name``, have :math:`|t|`. So times stay
-    on the half line whatever the optimiser and its steps, and no gradient vanishes at a bound: on the other side of
-    zero it has the other sign. ``vars(filter)[name]`` and ``filter.parameters()`` are the tensors as they were given.
+    An optimiser moves a tensor freely along the line; the filter, and ``filter.name``, have
+    :math:`|t|`. So times stay on the half line whatever the optimiser and its steps, and no
+    gradient vanishes at a bound: on the other side of zero it has the other sign.
+    ``vars(filter)[name]`` and ``filter.parameters()`` are the tensors as they were given.
 
     >>> import torch, tangentbundle as tb
     >>> t = torch.nn.Parameter(torch.tensor(0.25))
     >>> heat = tb.Heat(t)
     >>> with torch.no_grad():
-    ...     t -= 1.0                                                   # too large a step of an optimiser
+    ...     t -= 1.0  # too large a step of an optimiser
     >>> t.item(), heat.t.item()
     (-0.75, 0.75)
     """
@@ -231,7 +240,8 @@ def _is_readable(tensor: torch.Tensor) -> bool:
 
 
 def current_values(parameter: Number | Numbers) -> float | tuple[float, ...] | None:
-    """The value of a parameter now, for the key of a cache; None for tensors that learn or cannot be read cheaply."""
+    """The value of a parameter now, for the key of a cache; None for tensors that learn or cannot
+    be read cheaply."""
     if not isinstance(parameter, torch.Tensor):
         return parameter
     if parameter.requires_grad or is_transformed(parameter) or not _is_readable(parameter):
@@ -245,10 +255,11 @@ def as_double(parameter: Number | Numbers) -> torch.Tensor:
 
 
 class Parametric(Filter):
-    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn.
+    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to
+    learn.
 
-    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored. Parameters that must
-    not be negative are named in ``half_line``, above ``dataclass``.
+    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored.
+    Parameters that must not be negative are named in ``half_line``, above ``dataclass``.
     """
 
     checks: ClassVar[tuple[Callable[..., Any], ...]] = ()

@@ -1,4 +1,5 @@
-"""The three properties of the paper, measured on an interval of eigenvalues: lowpass, Lipschitz, non-amplifying."""
+"""The three properties of the paper, measured on an interval of eigenvalues: lowpass, Lipschitz,
+non-amplifying."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ class Properties:
 
     def __str__(self) -> str:
         return (
-            f"lowpass: {'yes' if self.lowpass else 'no'}, Lipschitz constant {self.lipschitz:.4g}, largest gain "
-            f"{self.gain:.4g} ({'non-amplifying' if self.gain <= 1 + 1e-12 else 'amplifying'}) on eigenvalues from "
+            f"lowpass: {'yes' if self.lowpass else 'no'}, Lipschitz constant {self.lipschitz:.4g}, "
+            f"largest gain {self.gain:.4g} "
+            f"({'non-amplifying' if self.gain <= 1 + 1e-12 else 'amplifying'}) on eigenvalues from "
             "{:.4g} to {:.4g}".format(*self.interval)
         )
 
@@ -73,7 +75,8 @@ def measure(filter: Filter, interval: Interval) -> Properties:
 
 
 def _differentiate(filter: Filter, lam: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The response and its derivative at some nodes; NaN where automatic differentiation finds none."""
+    """The response and its derivative at some nodes; NaN where automatic differentiation finds
+    none."""
     with torch.inference_mode(False), torch.enable_grad():
         device = next((p.device for p in filter.parameters()), lam.device)
         nodes = lam.to(device, copy=True).requires_grad_()
@@ -87,7 +90,8 @@ def _differentiate(filter: Filter, lam: torch.Tensor) -> tuple[torch.Tensor, tor
 
 
 def _lipschitz(lam: torch.Tensor, h: torch.Tensor, slope: torch.Tensor, gain: float) -> float:
-    """The largest derivative or difference quotient; infinite if the response jumps between two nodes.
+    """The largest derivative or difference quotient; infinite if the response jumps between two
+    nodes.
 
     Changes below 1e-10 of the largest gain, or those that rounding of lambda makes, do not count.
     """

@@ -1,4 +1,5 @@
-"""The filters: heat, finite and continuous impulse responses, polynomials, and any function of the eigenvalues."""
+"""The filters: heat, finite and continuous impulse responses, polynomials, and any function of the
+eigenvalues."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Heat(Parametric):
 
     >>> import tangentbundle as tb
     >>> str(tb.Heat(0.5).properties((0.0, 100.0)))
-    'lowpass: yes, Lipschitz constant 0.5, largest gain 1 (non-amplifying) on eigenvalues from 0 to 100'
+    'lowpass: yes, Lipschitz constant 0.5, largest gain 1 (non-amplifying) on eigenvalues ...'
     """
 
     t: Any
@@ -53,8 +54,9 @@ class Heat(Parametric):
 class FIR(Parametric):
     r"""The discretised filter of the paper: :math:`\sum_{k=0}^{K-1} h_k\, e^{k T_s \Delta}`.
 
-    ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's text; ``step`` is
-    :math:`T_s`. Both may be tensors to learn; the step acts by its absolute value.
+    ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's
+    text; ``step`` is :math:`T_s`. Both may be tensors to learn; the step acts by its absolute
+    value.
 
     >>> import tangentbundle as tb
     >>> h = tb.FIR([0.5, 0.3, 0.2], step=0.05)
@@ -79,7 +81,8 @@ class FIR(Parametric):
 
 
 def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each of 41 octaves."""
+    """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each of 41
+    octaves."""
     octaves = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
     edges = np.concatenate(
         [np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)] + [[horizon]]
@@ -91,7 +94,8 @@ def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor
 
 
 class FunctionFilter(Filter):
-    """A filter defined by a function of tensors: a Python function, or a ``torch.nn.Module``, which can be learned."""
+    """A filter defined by a function of tensors: a Python function, or a ``torch.nn.Module``, which
+    can be learned."""
 
     function: Callable[[torch.Tensor], torch.Tensor]
 
@@ -102,7 +106,8 @@ class FunctionFilter(Filter):
         )
 
     def call(self, numbers: torch.Tensor) -> torch.Tensor:
-        """The function of float64 numbers; a module in another precision is evaluated in float64 all the same."""
+        """The function of float64 numbers; a module in another precision is evaluated in float64
+        all the same."""
         if not isinstance(self.function, torch.nn.Module):
             return self.function(numbers)
         members = [*self.function.named_parameters(), *self.function.named_buffers()]
@@ -126,11 +131,11 @@ class Quadrature:
 class ImpulseResponse(FunctionFilter):
     r"""A continuous impulse response :math:`\tilde h(t)`, by quadrature on [0, horizon].
 
-    ``function`` takes and gives torch tensors; a ``torch.nn.Module`` is learned where a layer has the filter, and saved
-    with it. Gauss-Legendre panels shrink towards t = 0, so that responses at large eigenvalues are as exact as at small
-    ones. Without a ``horizon`` it is where the function has decayed to 1e-14 of its largest value; a function that does
-    not decay needs one. The quadrature follows a function that changes, but on a GPU and in replicas: give a horizon
-    there.
+    ``function`` takes and gives torch tensors; a ``torch.nn.Module`` is learned where a layer has
+    the filter, and saved with it. Gauss-Legendre panels shrink towards t = 0, so that responses at
+    large eigenvalues are as exact as at small ones. Without a ``horizon`` it is where the function
+    has decayed to 1e-14 of its largest value; a function that does not decay needs one. The
+    quadrature follows a function that changes, but on a GPU and in replicas: give a horizon there.
 
     >>> import numpy as np, torch, tangentbundle as tb
     >>> g = tb.ImpulseResponse(lambda t: t * torch.exp(-t))
@@ -164,8 +169,8 @@ class ImpulseResponse(FunctionFilter):
             if (rough - sums.sum(1)).abs().sum() <= 1e-7 * sums.abs().sum():
                 return fine
         raise InvalidInputError(
-            f"quadrature does not follow this impulse response on [0, {horizon:.4g}]: it jumps or oscillates. End "
-            "the horizon at a jump, add several impulse responses, or use FIR."
+            f"quadrature does not follow this impulse response on [0, {horizon:.4g}]: it jumps or "
+            "oscillates. End the horizon at a jump, add several impulse responses, or use FIR."
         )
 
     def _quadrature(self, horizon: float, splits: int) -> Quadrature:
@@ -197,8 +202,8 @@ class ImpulseResponse(FunctionFilter):
         if is_batched(values):
             if self.horizon is None:
                 raise InvalidInputError(
-                    "an impulse response that differs between replicas needs a horizon: ImpulseResponse(module, "
-                    "horizon=...)."
+                    "an impulse response that differs between replicas needs a horizon: "
+                    "ImpulseResponse(module, horizon=...)."
                 )
         elif is_seen(values) and not torch.equal(values, rule.values):
             rule = self._choose_rule()
@@ -217,9 +222,11 @@ class ImpulseResponse(FunctionFilter):
 
 @dataclass(eq=False)
 class Polynomial(Parametric):
-    r"""The paper's alternative algebra: :math:`\sum_k h_k \Delta^k`, response :math:`\sum_k h_k (-\lambda)^k`.
+    r"""The paper's alternative algebra: :math:`\sum_k h_k \Delta^k`, response
+    :math:`\sum_k h_k (-\lambda)^k`.
 
-    (The paper writes the response with :math:`\lambda^k`; the sign follows from :math:`\Delta \Phi = -\lambda \Phi`.)
+    (The paper writes the response with :math:`\lambda^k`; the sign follows from
+    :math:`\Delta \Phi = -\lambda \Phi`.)
 
     >>> import tangentbundle as tb
     >>> float(tb.Polynomial([1.0, -0.2]).response([3.0])[0])
@@ -240,8 +247,9 @@ class Polynomial(Parametric):
 class Spectral(FunctionFilter):
     r"""Any response, as a torch function of :math:`\lambda`.
 
-    A function that is a ``torch.nn.Module`` is learned where a layer has the filter, and saved with it; it maps a
-    tensor of eigenvalues to one of the same shape. ``tensors`` lists what another function learns, outside of layers.
+    A function that is a ``torch.nn.Module`` is learned where a layer has the filter, and saved with
+    it; it maps a tensor of eigenvalues to one of the same shape. ``tensors`` lists what another
+    function learns, outside of layers.
 
     >>> import torch, tangentbundle as tb
     >>> bool(tb.Spectral(lambda lam: 1 / (1 + lam) ** 2).is_lowpass())
@@ -269,8 +277,8 @@ class Spectral(FunctionFilter):
             values, problem = None, error
         if values is None or values.is_complex():
             raise InvalidInputError(
-                f"the function of {self} must return a real number for each of the {lam.numel()} eigenvalues, got "
-                f"{found!s:.80}."
+                f"the function of {self} must return a real number for each of the {lam.numel()} "
+                f"eigenvalues, got {found!s:.80}."
             ) from (problem if values is None else None)
         return values.to(lam.dtype)
 
@@ -281,7 +289,8 @@ class Spectral(FunctionFilter):
 @half_line("strength")
 @dataclass(eq=False)
 class Tikhonov(Parametric):
-    r"""The smoother :math:`1/(1 + a\lambda)`: minimises :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`.
+    r"""The smoother :math:`1/(1 + a\lambda)`: minimises
+    :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`.
 
     ``strength`` a may be a tensor to learn, which acts by its absolute value.
 

@@ -1,12 +1,14 @@
 r"""Linear forecasts of anomalies from a point's own recent vectors and its neighbours' latest ones.
 
-With features z of a point, its own lags and the neighbours' vectors now, carried to its frame and weighted by distance,
+With features z of a point, its own lags and the neighbours' vectors now, carried to its frame and
+weighted by distance,
 
-.. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad B_{hi} = \big(\overline{z z^T} + \lambda I\big)^{-1}
+.. math:: \hat a_i(t+h) = b_h\, B_{hi}^T z_i(t), \qquad
+          B_{hi} = \big(\overline{z z^T} + \lambda I\big)^{-1}
           \big(\overline{z(t)\, a(t+h)^T} + \lambda P_h\big) :
 
-ridge regression, shrunk to the damped persistence P of all points together. Time-blocked cross-validation gives
-:math:`\lambda`, the damping b and the errors.
+ridge regression, shrunk to the damped persistence P of all points together. Time-blocked
+cross-validation gives :math:`\lambda`, the damping b and the errors.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from ..errors import InvalidInputError
 from .methods import FittedMethod, ForecastMethod, HeldOut, Record
 
 PARTS = 10
-"""Parts of the record whose moments are stored apart: two are held out at a time, and others left out around them."""
+"""Parts of the record whose moments are stored apart: two are held out at a time, and others left
+out around them."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,10 @@ class Autoregression(ForecastMethod):
     """Method of ``FieldForecaster``: ridge regression on own lags and neighbours.
 
     Args:
-        lags: steps back of own vectors; those beyond the recent window or a sixteenth of the record are left out.
-        reach: largest lead time with coefficients; anomalies are zero beyond.
-        neighbors: number of neighbours.
-        penalties: candidates for the ridge penalty, in units of the mean variance of a feature.
+        lags: steps back of own vectors; those beyond the recent window or a sixteenth of the record
+        are left out. reach: largest lead time with coefficients; anomalies are zero beyond.
+        neighbors: number of neighbours. penalties: candidates for the ridge penalty, in units of
+        the mean variance of a feature.
     """
 
     lags: tuple[int, ...] = (0, 1, 2)
@@ -56,10 +59,12 @@ class Autoregression(ForecastMethod):
 
 
 class Moments:
-    """Sums over origins ``(m,)`` for each part of time; ``parts (m,)`` numbers the part of an origin.
+    """Sums over origins ``(m,)`` for each part of time; ``parts (m,)`` numbers the part of an
+    origin.
 
-    Of features x ``(n, m, f)``: ``grams (p, n, f, f)``; of these and later anomalies y ``(n, m, leads, d)``, where
-    ``known (m, leads)``: ``sides (p, leads, n, f, d)``; ``counts (p, 1 + leads)`` of the terms of each.
+    Of features x ``(n, m, f)``: ``grams (p, n, f, f)``; of these and later anomalies y
+    ``(n, m, leads, d)``, where ``known (m, leads)``: ``sides (p, leads, n, f, d)``;
+    ``counts (p, 1 + leads)`` of the terms of each.
     """
 
     def __init__(self, x: np.ndarray, y: np.ndarray, known: np.ndarray) -> None:
@@ -145,7 +150,8 @@ class LinearForecast(FittedMethod):
         return HeldOut(forecasts[best], self.record.anomalies[origins], truth)
 
     def _around(self, values: np.ndarray) -> np.ndarray:
-        """Fields ``(T, n, d)`` at each point and its neighbours, in its coordinates: ``(n, T, k + 1, d)``."""
+        """Fields ``(T, n, d)`` at each point and its neighbours, in its coordinates:
+        ``(n, T, k + 1, d)``."""
         return np.einsum("nkab,tnkb->ntka", self.maps, values[:, self.near], optimize=True)
 
     def _features(self, around: np.ndarray, origins: np.ndarray, window: int) -> np.ndarray:

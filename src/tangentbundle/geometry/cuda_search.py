@@ -1,4 +1,5 @@
-"""The Triton kernel that finds all pairs of points within a radius: counts first, then writes them, sorted."""
+"""The Triton kernel that finds all pairs of points within a radius: counts first, then writes them,
+sorted."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def _near(
     axes, starts, blocks, indptr, indices, distances, limit, n, stride,
     DIMS: tl.constexpr, BLOCK: tl.constexpr, FILL: tl.constexpr,
 ):  # fmt: skip
-    """A program has the rows of a block: all points of the blocks near it are looked at, in order."""
+    """A program has the rows of a block: all points of the blocks near it are looked at, in
+    order."""
     own = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     count = tl.zeros((BLOCK,), tl.int64)
     within = tl.load(limit)  # not an argument: Triton passes numbers in single precision

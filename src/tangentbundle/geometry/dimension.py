@@ -20,7 +20,8 @@ SIZES = (6, 8, 12, 16, 24, 32, 48)
 """Neighbourhood sizes looked at, smallest first."""
 
 Spectra = Iterable[tuple[int, np.ndarray]]
-"""Neighbourhood sizes, and the variances ``(m, q)`` of m neighbourhoods of that size, descending."""
+"""Neighbourhood sizes, and the variances ``(m, q)`` of m neighbourhoods of that size,
+descending."""
 
 
 class DimensionRule(ABC):
@@ -28,7 +29,8 @@ class DimensionRule(ABC):
 
     @abstractmethod
     def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
-        """An estimate at every point looked at, ``(m,)``; ``eps_pca`` is the squared radius of local PCA, if given."""
+        """An estimate at every point looked at, ``(m,)``; ``eps_pca`` is the squared radius of
+        local PCA, if given."""
 
     def combine(self, local: np.ndarray) -> int:
         """The dimension of the cloud: the median of the local estimates."""
@@ -37,11 +39,13 @@ class DimensionRule(ABC):
 
 @dataclass(frozen=True)
 class VarianceShare(DimensionRule):
-    r"""The paper's rule, on the singular values :math:`\beta_{i,1} \ge \beta_{i,2} \ge \dots` of local PCA.
+    r"""The paper's rule, on the singular values :math:`\beta_{i,1} \ge \beta_{i,2} \ge \dots` of
+    local PCA.
 
-    The local dimension is the least :math:`\hat d_i` with :math:`\sum_{j \le \hat d_i} \beta_{i,j} \ge \gamma \sum_j
-    \beta_{i,j}`. Local PCA is that of Algorithm 1: all points in the ball of radius :math:`\sqrt{\epsilon_{PCA}}`,
-    displacements from its centre. It needs ``eps_pca``. The dimension is the median of the local ones, or with
+    The local dimension is the least :math:`\hat d_i` with
+    :math:`\sum_{j \le \hat d_i} \beta_{i,j} \ge \gamma \sum_j \beta_{i,j}`. Local PCA is that of
+    Algorithm 1: all points in the ball of radius :math:`\sqrt{\epsilon_{PCA}}`, displacements from
+    its centre. It needs ``eps_pca``. The dimension is the median of the local ones, or with
     ``mean=True`` their mean, rounded.
 
     >>> VarianceShare(0.8).count(np.array([[1.0, 1.0, 0.1]])).tolist()
@@ -77,12 +81,14 @@ class VarianceShare(DimensionRule):
 
 @dataclass(frozen=True)
 class WidestGap(DimensionRule):
-    """The default: the widest ratio of consecutive mean variances, at the smallest size that shows one.
+    """The default: the widest ratio of consecutive mean variances, at the smallest size that shows
+    one.
 
-    Curvature fills small gaps at large sizes, noise at small ones; so sizes are tried from the smallest up, and the
-    first with a ratio above ``clear`` decides. Without any, the widest ratio among sizes of at least 12 does if it is
-    above ``faint``, and otherwise the cloud is taken as full-dimensional. A neighbourhood of k points is trusted for
-    dimensions up to k / 3: six points in four dimensions nearly always look flat.
+    Curvature fills small gaps at large sizes, noise at small ones; so sizes are tried from the
+    smallest up, and the first with a ratio above ``clear`` decides. Without any, the widest ratio
+    among sizes of at least 12 does if it is above ``faint``, and otherwise the cloud is taken as
+    full-dimensional. A neighbourhood of k points is trusted for dimensions up to k / 3: six points
+    in four dimensions nearly always look flat.
 
     >>> WidestGap().compare([(24, np.array([[1.0, 0.8, 0.02]] * 4))]).tolist()
     [2, 2, 2, 2]
@@ -157,7 +163,8 @@ def resolve_dimension(
             or not 1 <= dim <= points.shape[1]
         ):
             raise InvalidInputError(
-                f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."
+                f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got "
+                f"{dim!r}."
             )
         return int(dim), None
     local = rule.local(points if isinstance(rule, WidestGap) else np.asarray(points), eps_pca)
@@ -168,8 +175,9 @@ def resolve_dimension(
             int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)
         }
         warnings.warn(
-            f"only {agree:.0%} of the points have local dimension {found} (points by dimension: {counts}). "
-            "The cloud may be noisy, undersampled or a union of pieces; give dim=... if you know it.",
+            f"only {agree:.0%} of the points have local dimension {found} (points by dimension: "
+            f"{counts}). The cloud may be noisy, undersampled or a union of pieces; give dim=... "
+            "if you know it.",
             DimensionWarning,
             stacklevel=outside(),
         )

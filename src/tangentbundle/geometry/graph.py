@@ -21,7 +21,8 @@ from .tensor_cloud import TensorCloud, near_blocks
 
 
 def bytes_per_edge(dim: int) -> int:
-    """Peak memory of building a bundle and its Laplacian, per directed edge (measured for d = 2, 3, 5 and 8)."""
+    """Peak memory of building a bundle and its Laplacian, per directed edge (measured for d = 2, 3,
+    5 and 8)."""
     return 80 if dim <= 2 else 48 + 16 * dim**2
 
 
@@ -30,8 +31,9 @@ def bytes_per_edge(dim: int) -> int:
 class NeighborGraph:
     """A symmetric graph without self-loops: row ``i`` holds the sorted neighbours of point ``i``.
 
-    Attributes: ``indptr`` (n + 1) int64, ``indices`` (e) int32, ``distances`` (e) float64. They may be given as tensors
-    of a device; the attributes are then NumPy copies, made when they are first read.
+    Attributes: ``indptr`` (n + 1) int64, ``indices`` (e) int32, ``distances`` (e) float64. They may
+    be given as tensors of a device; the attributes are then NumPy copies, made when they are first
+    read.
     """
 
     indptr: np.ndarray
@@ -90,12 +92,14 @@ class NeighborGraph:
         return sparse.csr_array((self.distances, self.indices, self.indptr), shape=(n, n))
 
     def components(self) -> np.ndarray:
-        """Label of the connected component of each point, ``(n,)``: 0 for that of the first point, and so on."""
+        """Label of the connected component of each point, ``(n,)``: 0 for that of the first point,
+        and so on."""
         return host(self.labels)
 
     @cached_property
     def labels(self) -> Tensor:
-        """Labels as a tensor: points start below their first neighbour; then trees at both ends of edges are joined."""
+        """Labels as a tensor: points start below their first neighbour; then trees at both ends of
+        edges are joined."""
         indptr, indices, _ = self.tensors
         if indptr.device.type == "cpu":
             return torch.from_numpy(_component_labels(self.indptr, self.indices))
@@ -168,7 +172,8 @@ def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
 
 
 def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int = 2) -> None:
-    """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is allocated."""
+    """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is
+    allocated."""
     require_memory(
         edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory
     )
@@ -186,8 +191,9 @@ def radius_graph(
 
     The graph of consecutive ``rows`` of an array has their edges to all points.
 
-    The number of pairs is estimated first, from a sample of points, so that a radius that needs more than
-    ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension ``dim`` is refused unallocated.
+    The number of pairs is estimated first, from a sample of points, so that a radius that needs
+    more than ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension
+    ``dim`` is refused unallocated.
 
     >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).degrees.tolist()
     [1, 1, 0]

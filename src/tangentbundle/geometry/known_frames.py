@@ -11,12 +11,14 @@ from .halfedges import vertex_normals
 
 
 def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
-    """Refuse frames of the wrong shape or without orthonormal columns; returns ``(n, D, d)`` float64."""
+    """Refuse frames of the wrong shape or without orthonormal columns; returns ``(n, D, d)``
+    float64."""
     tensor, _ = float_tensor(frames, "frames")
     n, dims = points.shape
     if tensor.ndim != 3 or tensor.shape[:2] != (n, dims) or not 1 <= tensor.shape[2] <= dims:
         raise ShapeError(
-            f"frames must have shape (n, D, d) = ({n}, {dims}, d) with d <= D, got {tuple(tensor.shape)}."
+            f"frames must have shape (n, D, d) = ({n}, {dims}, d) with d <= D, got "
+            f"{tuple(tensor.shape)}."
         )
     finite(tensor, "frames")
     loose = 1e-8 if tensor.dtype == torch.float64 else 1e-4
@@ -24,14 +26,15 @@ def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
     error = np.abs(bases.transpose(0, 2, 1) @ bases - np.eye(bases.shape[2])).max(axis=(1, 2))
     if error.max() > loose:
         raise RankDeficientError(
-            f"frames must have orthonormal columns; {int((error > loose).sum())} do not (worst: point "
-            f"{int(error.argmax())}, off by {error.max():.2g}). Use np.linalg.qr(frames)[0]."
+            f"frames must have orthonormal columns; {int((error > loose).sum())} do not (worst: "
+            f"point {int(error.argmax())}, off by {error.max():.2g}). Use np.linalg.qr(frames)[0]."
         )
     return bases
 
 
 def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
-    """Points ``(n, 3)`` on the unit sphere and their (east, north) frames ``(n, 3, 2)``, from degrees."""
+    """Points ``(n, 3)`` on the unit sphere and their (east, north) frames ``(n, 3, 2)``, from
+    degrees."""
     (latitude, kind), (longitude, other) = float_tensor(lat, "lat"), float_tensor(lon, "lon")
     if kind != other:
         raise DTypeError(
@@ -63,24 +66,27 @@ def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, Array
 def mesh_frames(
     vertices: np.ndarray, faces: np.ndarray, order: np.ndarray | None = None
 ) -> np.ndarray:
-    """Tangent bases ``(n, 3, 2)`` perpendicular to the area-weighted vertex normals of a triangle mesh.
+    """Tangent bases ``(n, 3, 2)`` perpendicular to the area-weighted vertex normals of a triangle
+    mesh.
 
-    The triangles must be oriented alike where they meet; the bases are then oriented alike too. ``order`` (n,) holds
-    the user's numbers of the vertices, for messages.
+    The triangles must be oriented alike where they meet; the bases are then oriented alike too.
+    ``order`` (n,) holds the user's numbers of the vertices, for messages.
     """
     normals = vertex_normals(vertices, faces)
     length = np.linalg.norm(normals, axis=1)
     lost = np.flatnonzero(length <= 1e-12 * max(float(length.max(initial=0.0)), 1e-300))
     if len(lost):
         raise RankDeficientError(
-            f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} (first: "
-            f"{lost[0] if order is None else order[lost].min()}). Remove them, or give frames."
+            f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} "
+            f"(first: {lost[0] if order is None else order[lost].min()}). Remove them, or give "
+            "frames."
         )
     return normal_frames(normals)
 
 
 def normal_frames(normals: Array) -> np.ndarray:
-    """Tangent bases ``(n, 3, 2)`` perpendicular to normals ``(n, 3)`` of any length, oriented by them.
+    """Tangent bases ``(n, 3, 2)`` perpendicular to normals ``(n, 3)`` of any length, oriented by
+    them.
 
     >>> normal_frames(np.array([[0.0, 0.0, 2.0]])).shape
     (1, 3, 2)

@@ -1,10 +1,12 @@
-r"""The intrinsic geometry of a triangle mesh: cotangent weights, vertex areas and transport along edges.
+r"""The intrinsic geometry of a triangle mesh: cotangent weights, vertex areas and transport along
+edges.
 
-Only the lengths of edges count. Edges are flipped inside the surface until it is Delaunay (Bobenko and Springborn,
-2007), so that cotangent weights :math:`w_{ij} = (\cot\alpha + \cot\beta)/2` are not negative. Directions at an interior
-vertex are angles that are scaled to sum to :math:`2\pi`; an edge keeps its direction while a vector is transported
-along it (Knoeppel et al., 2013; Sharp, Soliman and Crane, 2019). At the boundary angles are not scaled: their sum is
-that of the tangent directions which point into the surface, and a rim that turns, or is jagged, has no curvature.
+Only the lengths of edges count. Edges are flipped inside the surface until it is Delaunay (Bobenko
+and Springborn, 2007), so that cotangent weights :math:`w_{ij} = (\cot\alpha + \cot\beta)/2` are not
+negative. Directions at an interior vertex are angles that are scaled to sum to :math:`2\pi`; an
+edge keeps its direction while a vector is transported along it (Knoeppel et al., 2013; Sharp,
+Soliman and Crane, 2019). At the boundary angles are not scaled: their sum is that of the tangent
+directions which point into the surface, and a rim that turns, or is jagged, has no curvature.
 """
 
 from __future__ import annotations
@@ -21,13 +23,15 @@ from .known_frames import mesh_frames
 from .transport import Connection
 
 SLACK = 1e-9
-"""Least excess of two sides over the third, in mean edge lengths: degenerate triangles are opened that much."""
+"""Least excess of two sides over the third, in mean edge lengths: degenerate triangles are opened
+that much."""
 
 
 @dataclass(frozen=True, eq=False)
 class MeshGeometry:
-    """What a bundle keeps of its mesh: oriented ``faces`` (f, 3) in the user's numbers; cotangent ``weights`` (e,) and
-    vertex ``areas`` (n,) along the curve; how many edges lie on the ``boundary``, and how many were ``flipped``.
+    """What a bundle keeps of its mesh: oriented ``faces`` (f, 3) in the user's numbers; cotangent
+    ``weights`` (e,) and vertex ``areas`` (n,) along the curve; how many edges lie on the
+    ``boundary``, and how many were ``flipped``.
     """
 
     faces: np.ndarray
@@ -37,7 +41,10 @@ class MeshGeometry:
     flipped: int
 
     def __str__(self) -> str:
-        return f"{len(self.faces)} triangles, {self.boundary} boundary edges, {self.flipped} edges flipped"
+        return (
+            f"{len(self.faces)} triangles, {self.boundary} boundary edges, {self.flipped} "
+            "edges flipped"
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -52,7 +59,8 @@ def _previous(h):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _area(a, b, c):  # pragma: no cover - compiled
-    """The area of a triangle (or of many) from its sides, by Kahan's formula: stable for needles."""
+    """The area of a triangle (or of many) from its sides, by Kahan's formula: stable for
+    needles."""
     low, high = np.minimum(a, b), np.maximum(a, b)
     long, middle, short = (
         np.maximum(high, c),
@@ -101,7 +109,8 @@ def _edge_lengths(points, tails):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _angle_sums(tails, twin, corner, n):  # pragma: no cover - compiled
-    """Per half-edge the angle from the first at its tail; per vertex the sum, and whether it is interior.
+    """Per half-edge the angle from the first at its tail; per vertex the sum, and whether it is
+    interior.
 
     The last number is a vertex where several fans of triangles meet, or -1.
     """
@@ -128,7 +137,8 @@ def _angle_sums(tails, twin, corner, n):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _directions(points, frames, sense, tails, length, phi, scale):  # pragma: no cover - compiled
-    """Half-edges as unit complex numbers at their tails, turned at each vertex to fit its edges in space best."""
+    """Half-edges as unit complex numbers at their tails, turned at each vertex to fit its edges in
+    space best."""
     direction, axis = np.empty(len(tails), np.complex128), np.zeros(len(points), np.complex128)
     for h in range(len(tails)):
         i, j, x, y = tails[h], tails[_next(h)], 0.0, 0.0
@@ -170,7 +180,8 @@ def _move(source, to, tails, twin, length, direction):  # pragma: no cover - com
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _flip(h, tails, twin, length, direction, scale):  # pragma: no cover - compiled
-    """Replace the diagonal ab of the quadrilateral a, d, b, c by cd, which becomes half-edge h; False if cd exists."""
+    """Replace the diagonal ab of the quadrilateral a, d, b, c by cd, which becomes half-edge h;
+    False if cd exists."""
     t = twin[h]
     hn, hp, tn, tp = _next(h), _previous(h), _next(t), _previous(t)
     c, d = tails[hp], tails[tp]
@@ -203,7 +214,8 @@ def _opposite(length, h):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _make_delaunay(tails, twin, length, direction, scale):  # pragma: no cover - compiled
-    """Flip edges until opposite angles sum to at most pi; no flip may join two vertices twice. Counts flips."""
+    """Flip edges until opposite angles sum to at most pi; no flip may join two vertices twice.
+    Counts flips."""
     waiting, stack, flips = np.ones(len(tails), np.bool_), np.arange(len(tails)), 0
     top = len(stack)
     while top:
@@ -230,8 +242,9 @@ def _make_delaunay(tails, twin, length, direction, scale):  # pragma: no cover -
 def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
     """The weight of each half-edge's edge, and the areas of the vertices.
 
-    An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two other sides, of
-    weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is limited to that.
+    An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two
+    other sides, of weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is
+    limited to that.
     """
     half, weights, areas = (
         np.empty(len(tails)),
@@ -260,7 +273,8 @@ def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _transports(tails, twin, length, direction, scale, weights):  # pragma: no cover - compiled
-    """The rotation from the frame at the head of each half-edge to that at its tail, as a unit complex number."""
+    """The rotation from the frame at the head of each half-edge to that at its tail, as a unit
+    complex number."""
     turns = np.empty_like(direction)
     for h in range(len(tails)):
         after = _next(h)
@@ -284,8 +298,8 @@ def mesh_geometry(
 ) -> tuple[NeighborGraph, Connection, np.ndarray, MeshGeometry]:
     """Edges, transports, frames ``(n, 3, 2)`` and weights of a mesh.
 
-    Vertices and faces are numbered along the curve, and ``order`` gives the user's numbers. Frames that are not given
-    are perpendicular to the area-weighted normals.
+    Vertices and faces are numbered along the curve, and ``order`` gives the user's numbers. Frames
+    that are not given are perpendicular to the area-weighted normals.
     """
     faces, twin = oriented_halfedges(faces, order)
     n, tails, sense = len(points), faces.reshape(-1).copy(), np.ones(len(points))
@@ -299,8 +313,9 @@ def mesh_geometry(
     phi, total, inside, pinched = _angle_sums(tails, twin, _corners(length), n)
     if pinched >= 0:
         raise NotManifoldError(
-            f"at vertex {order[pinched]} several parts of the mesh meet in a point, so it has no tangent plane there. "
-            "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices)."
+            f"at vertex {order[pinched]} several parts of the mesh meet in a point, so it has no "
+            "tangent plane there. Duplicate the vertex, or use the points alone: "
+            "TangentBundle.from_points(vertices)."
         )
     scale = np.where(inside, 2 * np.pi / total, 1.0)
     direction = _directions(points, frames, sense, tails, length, phi, scale)
@@ -319,7 +334,8 @@ def mesh_geometry(
 def _sorted_edges(
     tails, twin, length, turns, weights, sense, dtype
 ) -> tuple[NeighborGraph, Connection, np.ndarray]:
-    """Graph, connection and weights from half-edges; those of the boundary count in both directions."""
+    """Graph, connection and weights from half-edges; those of the boundary count in both
+    directions."""
     rim, heads, n = (
         np.flatnonzero(twin < 0),
         np.roll(tails.reshape(-1, 3), -1, axis=1).ravel(),

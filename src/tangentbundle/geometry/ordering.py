@@ -15,7 +15,8 @@ BITS = 16
 
 
 def _hilbert_codes(cell: Any) -> Any:
-    """Places on the curve of cells, from their integer coordinates along each axis, numbers or tensors, overwritten.
+    """Places on the curve of cells, from their integer coordinates along each axis, numbers or
+    tensors, overwritten.
 
     The algorithm is that of J. Skilling, Programming the Hilbert curve (2004).
     """
@@ -48,7 +49,8 @@ def _encode(start, stop, cells, codes):  # pragma: no cover - compiled
 
 
 def principal_axes(centred: Any) -> np.ndarray:
-    """Orthonormal directions ``(D, q)`` of centred points, an array or a tensor, that of the greatest spread first.
+    """Orthonormal directions ``(D, q)`` of centred points, an array or a tensor, that of the
+    greatest spread first.
 
     They are those of a sample when there are many points.
     """
@@ -75,7 +77,8 @@ def principal_coordinates(points: np.ndarray, count: int | None = None) -> np.nd
 
 
 def curve_order(points: Any) -> Any:
-    """Return the permutation that sorts ``(n, D)`` points, an array, along a Hilbert curve; D <= 3 for tensors.
+    """Return the permutation that sorts ``(n, D)`` points, an array, along a Hilbert curve; D <= 3
+    for tensors.
 
     For D > 3 the curve runs through the three principal axes of the cloud.
 
@@ -101,7 +104,8 @@ def curve_order(points: Any) -> Any:
 
 
 def first_of(rows: Any, order: Any = None) -> tuple[int, int]:
-    """Of some rows of a sorted cloud that with the smallest of the user's numbers, and this number, for messages.
+    """Of some rows of a sorted cloud that with the smallest of the user's numbers, and this number,
+    for messages.
 
     ``order`` holds the user's number of each row; by default rows have those numbers.
 

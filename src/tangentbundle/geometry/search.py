@@ -1,8 +1,9 @@
 """Nearest neighbours, from k-d trees, and all pairs of points within a radius, sorted, on the CPU.
 
-Pairs are searched in blocks: points that follow each other along the space-filling curve are near each other, so that
-blocks of them have small bounding boxes. Only blocks whose boxes are near enough are looked at; the search is exact for
-points in any order, and fast for sorted ones. ``cuda_search.py`` does the same on GPUs.
+Pairs are searched in blocks: points that follow each other along the space-filling curve are near
+each other, so that blocks of them have small bounding boxes. Only blocks whose boxes are near
+enough are looked at; the search is exact for points in any order, and fast for sorted ones.
+``cuda_search.py`` does the same on GPUs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ BLOCK = 32
 
 @dataclass
 class _Search:
-    """What is known of a cloud while its bundle is built: its tree, a sample of rows, and their nearest points."""
+    """What is known of a cloud while its bundle is built: its tree, a sample of rows, and their
+    nearest points."""
 
     points: Any
     sampled: tuple[np.ndarray, np.ndarray] | None = None
@@ -71,7 +73,8 @@ def _search(points: Any) -> _Search:
 
 @contextmanager
 def one_search(points: Any) -> Iterator[_Search]:
-    """Inside this context all searches among these very points, which must not change, share their tree."""
+    """Inside this context all searches among these very points, which must not change, share their
+    tree."""
     search = _search(points)
     token = _current.set(search)
     try:
@@ -81,7 +84,8 @@ def one_search(points: Any) -> Iterator[_Search]:
 
 
 def search_tree(points: np.ndarray) -> cKDTree:
-    """A k-d tree of the points; above ``WIDE`` dimensions of their principal coordinates (``tree.data``).
+    """A k-d tree of the points; above ``WIDE`` dimensions of their principal coordinates
+    (``tree.data``).
 
     Turning the cloud keeps all distances and lets the tree split where the points spread.
     """
@@ -113,8 +117,8 @@ def nearest_distances(
     """
     if k >= len(points):
         raise TooFewPointsError(
-            f"{k} neighbours of each point were asked for, but there are only {len(points)} points. "
-            "Give more points or ask for fewer neighbours."
+            f"{k} neighbours of each point were asked for, but there are only {len(points)} "
+            "points. Give more points or ask for fewer neighbours."
         )
     rows = np.arange(len(points)) if queries is None else queries
     if not isinstance(points, np.ndarray):
@@ -189,7 +193,8 @@ def _gap(boxes, a, others, b):  # pragma: no cover - compiled
 def _near(
     start, stop, skip, axes, blocks, outer, squares, counts, indices, distances
 ):  # pragma: no cover - compiled
-    """Counts the neighbours of points ``axes`` (D, n) of blocks after ``skip``, or writes them from ``counts`` on."""
+    """Counts the neighbours of points ``axes`` (D, n) of blocks after ``skip``, or writes them from
+    ``counts`` on."""
     limit, wide, fill = squares
     dims, n = axes.shape
     near, totals = np.empty(blocks.shape[1], np.int64), np.empty(BLOCK, axes.dtype)
@@ -233,10 +238,11 @@ def ball_edges(
     allow: Callable[[int], None],
     rows: slice | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row ends, columns and distances of all pairs at most ``radius`` apart, or of the pairs of consecutive ``rows``.
+    """Row ends, columns and distances of all pairs at most ``radius`` apart, or of the pairs of
+    consecutive ``rows``.
 
-    ``boxed`` are coordinates for the boxes, turned and fewer where there are many; ``allow`` is asked before the
-    edges are allocated.
+    ``boxed`` are coordinates for the boxes, turned and fewer where there are many; ``allow`` is
+    asked before the edges are allocated.
     """
     rows, boxes = rows or slice(0, len(points)), bounding_boxes(boxed)
     first, last = rows.start // BLOCK, -(-rows.stop // BLOCK)

@@ -1,7 +1,8 @@
 """Eigenvectors and polar factors of very many small matrices, on any device.
 
-Batched eigensolvers and singular values of CUDA libraries are slow for millions of small matrices, or refuse them:
-here Jacobi rotations, subspace iteration and Newton-Schulz iteration work on all matrices at once.
+Batched eigensolvers and singular values of CUDA libraries are slow for millions of small matrices,
+or refuse them: here Jacobi rotations, subspace iteration and Newton-Schulz iteration work on all
+matrices at once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ SPARE = 2
 """Columns of a subspace in addition to those asked for."""
 
 MAX_ROUNDS = 12
-"""Checks of a subspace, each after four products, before LAPACK takes over what has not converged."""
+"""Checks of a subspace, each after four products, before LAPACK takes over what has not
+converged."""
 
 
 def jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,7 +90,8 @@ def orthonormal(vectors: Tensor) -> Tensor:
 
 
 def leading(matrices: Tensor, count: int, exact: bool = False) -> tuple[Tensor, ...]:
-    """The ``count`` largest eigenvalues and their vectors of positive semidefinite matrices ``(n, m, m)``.
+    """The ``count`` largest eigenvalues and their vectors of positive semidefinite matrices
+    ``(n, m, m)``.
 
     With ``exact``, which is faster on CPUs, larger matrices are left to LAPACK.
     """
@@ -130,7 +133,8 @@ def _exact(matrices: Tensor, count: int) -> tuple[Tensor, ...]:
 
 
 def lapack(function: Callable, matrices: Tensor) -> tuple[Tensor, ...]:
-    """What a function of NumPy returns for matrices ``(n, m, m)``, computed on the CPU by several threads."""
+    """What a function of NumPy returns for matrices ``(n, m, m)``, computed on the CPU by several
+    threads."""
     pieces: dict[int, tuple] = {}
     arrays = host(matrices)
 
@@ -143,7 +147,8 @@ def lapack(function: Callable, matrices: Tensor) -> tuple[Tensor, ...]:
 
 
 def polar_factors(maps: Tensor) -> tuple[Tensor, Tensor]:
-    """Closest orthogonal matrices to ``(e, d, d)`` with singular values up to one, and which are not defined.
+    """Closest orthogonal matrices to ``(e, d, d)`` with singular values up to one, and which are
+    not defined.
 
     Newton-Schulz iteration; the few that are nearly singular are left to LAPACK.
     """

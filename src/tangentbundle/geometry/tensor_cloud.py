@@ -1,7 +1,9 @@
-"""Clouds in the memory of a device: sorted along the curve, in blocks with bounding boxes, searched by torch.
+"""Clouds in the memory of a device: sorted along the curve, in blocks with bounding boxes, searched
+by torch.
 
-Balls and nearest points are searched in pairs of blocks whose boxes are near enough, as in ``search.py``: exact in
-every dimension, and with distances from differences of coordinates, which keep their digits in float32.
+Balls and nearest points are searched in pairs of blocks whose boxes are near enough, as in
+``search.py``: exact in every dimension, and with distances from differences of coordinates, which
+keep their digits in float32.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ CHUNK, CPU_CHUNK = 2**25, 2**21
 
 @dataclass(frozen=True, eq=False)
 class TensorCloud:
-    """Points ``(n, D)`` along the curve, in their own units; ``order[k]`` is the user's index of the k-th.
+    """Points ``(n, D)`` along the curve, in their own units; ``order[k]`` is the user's index of
+    the k-th.
 
-    ``coordinates``, in which distances are found, are centred and divided by ``unit``, a power of two, so that they lie
-    between -1 and 1; ``boxed`` are those of the boxes, turned and fewer where there are many.
-    ``cloud[rows]`` and ``np.asarray(cloud)`` give NumPy copies.
+    ``coordinates``, in which distances are found, are centred and divided by ``unit``, a power of
+    two, so that they lie between -1 and 1; ``boxed`` are those of the boxes, turned and fewer where
+    there are many. ``cloud[rows]`` and ``np.asarray(cloud)`` give NumPy copies.
     """
 
     points: Tensor
@@ -160,7 +163,8 @@ def _gaps(low: Tensor, high: Tensor, other_low: Tensor, other_high: Tensor) -> T
 def near_blocks(
     cloud: TensorCloud, radius: float, max_memory: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Pairs of blocks that may hold points at most ``radius`` (in units of the cloud) apart, sorted, ``(p,)`` each."""
+    """Pairs of blocks that may hold points at most ``radius`` (in units of the cloud) apart,
+    sorted, ``(p,)`` each."""
     low, high = cloud.boxes
     limit = (radius * (1 + 1e-4) + 1e-5) ** 2  # turned coordinates are rounded
     outer = _blocks(low).amin(1), _blocks(high).amax(1)

@@ -28,11 +28,11 @@ from .tensor_cloud import CHUNK, CPU_CHUNK
 class Connection:
     r"""The orthogonal map of every directed edge of a graph, in compact form.
 
-    Attributes: ``values`` and ``det``. For d = 1, ``values`` is empty with shape (e, 0) and the map is
-    ``det``; for d = 2 it is (e, 2) with the first column (cos, sin) of
+    Attributes: ``values`` and ``det``. For d = 1, ``values`` is empty with shape (e, 0) and the map
+    is ``det``; for d = 2 it is (e, 2) with the first column (cos, sin) of
     :math:`\begin{pmatrix} c & -\delta s \\ s & \delta c \end{pmatrix}`, where :math:`\delta` is
-    ``det`` = +1 for rotations and -1 for reflections; for d > 2 it is (e, d, d). ``det`` is (e,) int8. They may be
-    given as tensors of a device; the attributes are then NumPy copies.
+    ``det`` = +1 for rotations and -1 for reflections; for d > 2 it is (e, d, d). ``det`` is (e,)
+    int8. They may be given as tensors of a device; the attributes are then NumPy copies.
     """
 
     values: np.ndarray
@@ -59,7 +59,8 @@ class Connection:
 
 
 def plane_blocks(values: Tensor, det: Tensor) -> Tensor:
-    """Matrices ``(e, 2, 2)`` with the first columns ``values`` (e, 2) and the signs ``det`` (e,) of determinants."""
+    """Matrices ``(e, 2, 2)`` with the first columns ``values`` (e, 2) and the signs ``det`` (e,) of
+    determinants."""
     c, s = values.unbind(1)
     return torch.stack([torch.stack([c, -det * s], -1), torch.stack([s, det * c], -1)], 1)
 
@@ -104,7 +105,7 @@ def connect(
     >>> from tangentbundle.geometry.graph import radius_graph
     >>> plane = np.array([[0.0, 0.0], [1.0, 0.0]])
     >>> frames = np.stack([np.eye(2), np.array([[0.0, -1.0], [1.0, 0.0]])])
-    >>> connect(frames, radius_graph(plane, 2.0)).blocks()[0].tolist()   # from point 1 to point 0
+    >>> connect(frames, radius_graph(plane, 2.0)).blocks()[0].tolist()  # from point 1 to point 0
     [[0.0, -1.0], [1.0, 0.0]]
     """
     (n, _, d), bases = frames.shape, torch.as_tensor(frames)
@@ -126,7 +127,8 @@ def connect(
 def _connect_tensors(
     bases: Tensor, graph: NeighborGraph, dtype: type = np.float64, order: Any = None
 ) -> Connection:
-    """The same in torch, for any d; maps of edges are found for their ends low < high, and transposed for others."""
+    """The same in torch, for any d; maps of edges are found for their ends low < high, and
+    transposed for others."""
     _, dims, d = bases.shape
     columns = [
         list(axis.T.contiguous()) for axis in bases.unbind(1)
@@ -175,6 +177,6 @@ def _refuse_weak(weak: np.ndarray, order: Any) -> None:
         number = first_of(np.flatnonzero(weak), order)[1]
         raise RankDeficientError(
             f"along {int(weak.sum())} edges (first at point {number}) the two tangent spaces hold "
-            "perpendicular directions, so no transport between them is defined. The scale is too large for the "
-            "curvature, or the dimension is wrong: use a smaller eps."
+            "perpendicular directions, so no transport between them is defined. The scale is too "
+            "large for the curvature, or the dimension is wrong: use a smaller eps."
         )

@@ -1,4 +1,5 @@
-"""Fields in arrays of named points and vectors: NumPy archives, which are never unpickled, and data of meshes."""
+"""Fields in arrays of named points and vectors: NumPy archives, which are never unpickled, and data
+of meshes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile:
-    """All arrays of a file, the name of its vectors if they are one array, and that of its points."""
+    """All arrays of a file, the name of its vectors if they are one array, and that of its
+    points."""
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     vectors: str | None = "vectors"
@@ -47,7 +49,8 @@ def from_arrays(
 ) -> Field:
     """A field of points ``(n, D)``, on a mesh if there are triangles ``faces`` ``(f, 3)``.
 
-    Vectors are an array of the shape of the points, or ``(T, n, D)``; or one array ``(n,)`` for each component.
+    Vectors are an array of the shape of the points, or ``(T, n, D)``; or one array ``(n,)`` for
+    each component.
     """
     if points.ndim != 2:
         raise ShapeError(
@@ -95,15 +98,16 @@ def first_at_place(points: np.ndarray) -> np.ndarray:
 def _merged(
     points: np.ndarray, data: Arrays, faces: np.ndarray, request: Request, notes: list[str]
 ) -> tuple[np.ndarray, Arrays, np.ndarray]:
-    """A mesh with each vertex once, with the data of the first at its place; refused unless ``drop_duplicates``."""
+    """A mesh with each vertex once, with the data of the first at its place; refused unless
+    ``drop_duplicates``."""
     n, first = len(points), first_at_place(points)
     rows = np.unique(first)
     if len(rows) == n:
         return points, data, faces
     if not request.drop_duplicates:
         raise InvalidInputError(
-            f"vertices of the mesh that coincide with an earlier one: {n - len(rows)} of {n}. Merge them with "
-            "drop_duplicates=True."
+            f"vertices of the mesh that coincide with an earlier one: {n - len(rows)} of {n}. "
+            "Merge them with drop_duplicates=True."
         )
     from ..geometry.halfedges import check_corners
 
@@ -120,9 +124,11 @@ def _merged(
 def _at_rows(
     data: Arrays, rows: np.ndarray | None, shape: tuple[int, ...], fields: int = 0
 ) -> dict[str, np.ndarray]:
-    """All arrays, or, if only some points are used, these points of the arrays that have a value for each.
+    """All arrays, or, if only some points are used, these points of the arrays that have a value
+    for each.
 
-    ``shape`` is that of the points, ``(n, D)`` or ``(n,)``, and ``fields`` the number of times if there are several.
+    ``shape`` is that of the points, ``(n, D)`` or ``(n,)``, and ``fields`` the number of times if
+    there are several.
     """
     if rows is None:
         return dict(data)
@@ -134,7 +140,8 @@ def _at_rows(
 
 
 def _point_axis(array: np.ndarray, shape: tuple[int, ...]) -> int | None:
-    """The axis of an array along points of a shape ``(n, D)`` or ``(n,)``; None if it has none, as numbers of a file.
+    """The axis of an array along points of a shape ``(n, D)`` or ``(n,)``; None if it has none, as
+    numbers of a file.
 
     Of several axes of this length it is the one of vectors ``(T, n, D)``, otherwise the first.
     """
@@ -153,7 +160,8 @@ def vector_arrays(data: Arrays, points: np.ndarray) -> list[str]:
 
 
 def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | None:
-    """The name of the array of vectors, as asked or guessed; None if components have arrays of their own."""
+    """The name of the array of vectors, as asked or guessed; None if components have arrays of
+    their own."""
     arrays, asked = vector_arrays(data, points), request.vectors
     usual = [name for name in VECTORS if name in arrays] or arrays
     if request.only_points or len(asked) > 1:
@@ -163,7 +171,8 @@ def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | N
             f"{name} {data[name].shape}" for name in VECTORS if name in data and data[name].ndim > 1
         ]:
             raise ShapeError(
-                f"vectors must have the shape of the points {points.shape}, or (T, n, D), got {wrong[0]}."
+                f"vectors must have the shape of the points {points.shape}, or (T, n, D), got "
+                f"{wrong[0]}."
             )
         return None
     if asked and asked[0] not in arrays:
@@ -179,9 +188,11 @@ def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | N
 
 
 def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:
-    """The arrays of the file that a field came from, with its vectors, standard deviations and parts.
+    """The arrays of the file that a field came from, with its vectors, standard deviations and
+    parts.
 
-    Vectors are one array, or one for each component with ``columns``, on the globe, and where the file had them so.
+    Vectors are one array, or one for each component with ``columns``, on the globe, and where the
+    file had them so.
     """
     origin = field.origin if isinstance(field.origin, ArrayFile) else ArrayFile()
     data = dict(origin.arrays)
@@ -202,7 +213,8 @@ def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:
 
 
 def read_npz(path: Path, request: Request) -> Field:
-    """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such as lat, lon, u, v."""
+    """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such
+    as lat, lon, u, v."""
     arrays = _load(path)
     asked = (
         request.points
@@ -239,7 +251,8 @@ def _load(path: Path) -> dict[str, np.ndarray]:
             return {name: file[name] for name in file.files}
     except MemoryLimitError:
         raise
-    except Exception as error:  # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
+    # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
+    except Exception as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         remedy = (
             "Arrays of objects are never read."

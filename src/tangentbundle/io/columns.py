@@ -1,4 +1,5 @@
-"""Fields from named columns, for tables, arrays and datasets: columns are requested, or guessed by name with a note."""
+"""Fields from named columns, for tables, arrays and datasets: columns are requested, or guessed by
+name with a note."""
 
 from __future__ import annotations
 
@@ -46,8 +47,9 @@ VELOCITY = ("v", "v_", "d", "d_")
 class Columns:
     """The names of a file's columns of points and vectors, and notes on guesses.
 
-    ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors,
-    if there is one. ``units`` are those of the columns of vectors and errors, by name.
+    ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that
+    of standard errors, if there is one. ``units`` are those of the columns of vectors and errors,
+    by name.
     """
 
     points: tuple[str, ...]
@@ -75,7 +77,9 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     >>> found = find_columns(["station", "Lat", "Lon", "u10 [m/s]", "v10 [m/s]"], Request())
     >>> found.points, found.vectors, found.on_globe, [*found.units.values()]
     (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ['m/s', 'm/s'])
-    >>> find_columns(["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))).vectors
+    >>> find_columns(
+    ...     ["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))
+    ... ).vectors
     ('dpc1', 'dpc2', 'dpc10')
     """
     known = {_key(name): name for name in reversed(names)}
@@ -94,7 +98,8 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         unit, turn = (units[name] for name in wind)
         turn = turn if is_radian(turn) else "degrees"
         notes.append(
-            f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in {turn}"
+            f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in "
+            f"{turn}"
         )
         vectors = tuple(f"{name} [{unit}]" for name in vectors) if unit else vectors
     elif vectors and not request.vectors:
@@ -124,7 +129,8 @@ def _points(
         return globe, True
     if not cloud:
         raise MissingColumnsError(
-            f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, lon. Name them: "
+            f"no columns of points found; the file has {listed(names)}. Expected "
+            "x, y, z, or lat, lon. Name them: "
             'points=("X", "Y", "Z") or latlon=("LAT", "LON").'
         )
     return cloud, False
@@ -137,7 +143,8 @@ def _vectors(
     on_globe: bool,
     request: Request,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns of vectors, as many as components, or of speed and direction; empty if there are none, none needed."""
+    """Columns of vectors, as many as components, or of speed and direction; empty if there are
+    none, none needed."""
     wanted = 2 if on_globe else len(points)
     if request.wind and not on_globe:
         raise InvalidInputError(
@@ -168,14 +175,15 @@ def _vectors(
             '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
         )
         raise MissingColumnsError(
-            f"no columns of vectors found for the points {listed(points)}; the file has {listed(names)}. Name them: "
-            f"vectors={example}."
+            f"no columns of vectors found for the points {listed(points)}; the file has "
+            f"{listed(names)}. Name them: vectors={example}."
         )
     return (), ()
 
 
 def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
-    """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for, those of points."""
+    """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for,
+    those of points."""
     groups: dict[str, list[str]] = {}
     for name in sorted(known, key=natural):
         groups.setdefault(natural(name)[0] if name[-1:].isdecimal() else "", []).append(name)
@@ -208,7 +216,8 @@ def from_columns(
     """A field from named columns, checked and in one unit, and the rows used; None if all are used.
 
     ``times`` are other columns ``(n,)`` that say when a row was measured (see ``time_labels``).
-    Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise float64.
+    Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise
+    float64.
     """
     groups = (columns.points, columns.wind or columns.vectors, columns.sigma)
     points, vectors, errors = ({name: column(name) for name in names} for names in groups)
@@ -265,9 +274,14 @@ def from_columns(
 
 
 def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns ``(n,)`` that say when a row was measured: dates, text that begins with dates, or names such as hour.
+    """Columns ``(n,)`` that say when a row was measured: dates, text that begins with dates, or
+    names such as hour.
 
-    >>> table = {"Date": np.array([20260101, 20260102]), "seen": np.array(["2026-01-01 06:00", ""]), "id": np.arange(2)}
+    >>> table = {
+    ...     "Date": np.array([20260101, 20260102]),
+    ...     "seen": np.array(["2026-01-01 06:00", ""]),
+    ...     "id": np.arange(2),
+    ... }
     >>> [*time_labels(table)]
     ['Date', 'seen']
     """
@@ -286,16 +300,19 @@ def _are_dates(array: np.ndarray) -> bool:
 
 
 def real(array: np.ndarray, name: str, kind: Any = "") -> np.ndarray:
-    """The numbers of a column, or of all of them in one array, as floats; ``kind`` is what a file says they are."""
+    """The numbers of a column, or of all of them in one array, as floats; ``kind`` is what a file
+    says they are."""
     if array.dtype.kind not in "fiu":
         raise DTypeError(
-            f"column {name} holds {kind or array.dtype}, not numbers. Name another: points= or vectors=."
+            f"column {name} holds {kind or array.dtype}, not numbers. Name another: points= or "
+            "vectors=."
         )
     return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
 def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field:
-    """The field with the standard errors ``(n,)`` of a column, converted to the unit of the field."""
+    """The field with the standard errors ``(n,)`` of a column, converted to the unit of the
+    field."""
     factor = conversion(unit or field.units, field.units or unit)
     if factor is None:
         raise UnitsError(
@@ -305,7 +322,8 @@ def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field
 
 
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
-    """The columns of points, vectors and standard deviations of one time, in the units that their names say."""
+    """The columns of points, vectors and standard deviations of one time, in the units that their
+    names say."""
     table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
     for suffix, numbers in (("", None if field.wind else field.values), ("_std", field.std)):
         if numbers is not None:
@@ -322,7 +340,8 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
 
 
 def _with_unit(name: str, field: Field) -> str:
-    """The name of a column with the unit of a field, unless its file has a column of this name or it says a unit."""
+    """The name of a column with the unit of a field, unless its file has a column of this name or
+    it says a unit."""
     taken = (*getattr(field.origin, "column_names", ()), *getattr(field.origin, "arrays", ()))
     return (
         name

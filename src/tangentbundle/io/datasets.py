@@ -1,4 +1,5 @@
-"""NetCDF and Zarr through xarray: variables are found by their CF names, and grids stay grids, with all attributes."""
+"""NetCDF and Zarr through xarray: variables are found by their CF names, and grids stay grids, with
+all attributes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GridFile:
-    """A field's dataset, its grid, the numbers ``(n,)`` of its points on the grid, and the dimension of its times."""
+    """A field's dataset, its grid, the numbers ``(n,)`` of its points on the grid, and the
+    dimension of its times."""
 
     ds: Any
     grid: Grid
@@ -36,9 +38,11 @@ class GridFile:
     dimension: str | None = None
 
     def cells(self, field: Field) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Components and standard deviations in every cell's own axes, NaN where the field has no point.
+        """Components and standard deviations in every cell's own axes, NaN where the field has no
+        point.
 
-        Poles are one point in many frames; where a cell's axes are turned, both components have the same deviation.
+        Poles are one point in many frames; where a cell's axes are turned, both components have the
+        same deviation.
         """
         grid = self.grid
 
@@ -60,7 +64,8 @@ class GridFile:
 
 
 def read_dataset(path: Path, request: Request) -> Field:
-    """A field on the globe from eastward and northward variables, or on a cloud from variables along one dimension."""
+    """A field on the globe from eastward and northward variables, or on a cloud from variables
+    along one dimension."""
     check_header(path, request)
     from ..earth.sources import open_dataset
 
@@ -84,7 +89,8 @@ def read_dataset(path: Path, request: Request) -> Field:
 
 
 def check_header(path: Path, request: Request, more: Sequence[str] = ()) -> None:
-    """Check requested names against the header of a NetCDF file, before xarray is loaded; see ``check_names``."""
+    """Check requested names against the header of a NetCDF file, before xarray is loaded; see
+    ``check_names``."""
     if not path.is_file() or find_spec("netCDF4") is None:
         return
     import netCDF4
@@ -93,7 +99,10 @@ def check_header(path: Path, request: Request, more: Sequence[str] = ()) -> None
         with netCDF4.Dataset(path) as file:
             variables, dimensions = list(file.variables), list(file.dimensions)
     except OSError as error:
-        text = f"{path.name} cannot be opened: it is truncated, damaged or of another format ({error})."
+        text = (
+            f"{path.name} cannot be opened: it is truncated, damaged or of another format "
+            f"({error})."
+        )
         raise DamagedFileError(text) from error
     check_names(variables, dimensions, request, more)
 
@@ -101,7 +110,8 @@ def check_header(path: Path, request: Request, more: Sequence[str] = ()) -> None
 def check_names(
     variables: Sequence[str], dims: Sequence[str], request: Request, more: Sequence[str] = ()
 ) -> Request:
-    """Return a request with names written out; raise if they or ``more`` variables, or dimensions, are not there."""
+    """Return a request with names written out; raise if they or ``more`` variables, or dimensions,
+    are not there."""
     if missing := [name for name in request.select if name not in dims]:
         raise MissingColumnsError(
             f"there is no dimension {missing[0]} to select; there are {listed(dims)}."
@@ -215,18 +225,20 @@ def _fields_at(globe: Globe, fields: GridFields, request: Request, notes: list[s
 
 
 def _complete_points(there: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
-    """Numbers of points with values in all fields, of ``there (T, n)``: those without any are land, others holes."""
+    """Numbers of points with values in all fields, of ``there (T, n)``: those without any are land,
+    others holes."""
     points = np.flatnonzero(there.all(axis=0) if request.drop_missing else there.any(axis=0))
     holes = ~there[:, points] if len(points) else ~there
     if holes.any():
         why = "".join(f" ({note})" for note in notes if "missing" in note)
         raise NonFiniteError(
-            f"{int(holes.sum())} of {holes.size} vectors are missing{why}. Leave out incomplete places with "
-            "drop_missing=True, choose with select=, or interpolate in xarray first."
+            f"{int(holes.sum())} of {holes.size} vectors are missing{why}. Leave out incomplete "
+            "places with drop_missing=True, choose with select=, or interpolate in xarray first."
         )
     if len(points) < there.shape[1]:
         notes.append(
-            f"{there.shape[1] - len(points)} of {there.shape[1]} points with missing values left out"
+            f"{there.shape[1] - len(points)} of {there.shape[1]} points with missing values left "
+            "out"
         )
     return points
 
@@ -252,7 +264,8 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
 
 
 def _names(ds: Any, request: Request) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
-    """The dataset, its eastward and northward variables (as asked, or by name), and speed and direction, if used."""
+    """The dataset, its eastward and northward variables (as asked, or by name), and speed and
+    direction, if used."""
     if request.only_points:
         return ds, (), ()
     if request.vectors:
@@ -290,7 +303,8 @@ def _from_variables(ds: Any, request: Request) -> Field:
 
 
 def to_dataset(field: Field) -> Any:
-    """A CF dataset: that of its file with new vectors in the same form, or a new one along a dimension ``point``."""
+    """A CF dataset: that of its file with new vectors in the same form, or a new one along a
+    dimension ``point``."""
     xr = extra("xarray", "Writing datasets")
     grid = field.origin if isinstance(field.origin, GridFile) else None
     origin = (

@@ -49,8 +49,8 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
     """Read a vector field, or points, from a file.
 
     Args:
-        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, by its suffix.
-        request: names of columns and what to do with unusable rows; by default columns are guessed by name (see
+        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, by its suffix. request: names
+        of columns and what to do with unusable rows; by default columns are guessed by name (see
             ``Field.notes``) and unusable rows are refused.
     """
     request = request or Request()
@@ -74,7 +74,8 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
 
 
 def check_input(path: str | Path) -> tuple[Path, Format]:
-    """The path and the format of a file to read, or of NetCDF files by a pattern; refused if there is none."""
+    """The path and the format of a file to read, or of NetCDF files by a pattern; refused if there
+    is none."""
     source = Path(path).expanduser()
     form = format_of(source)
     try:
@@ -88,9 +89,11 @@ def check_input(path: str | Path) -> tuple[Path, Format]:
 
 
 def check_output(field: Field | None, path: str | Path, count: int | None = None) -> None:
-    """Refuse, before any work, an output that cannot be written, or a folder that must not be overwritten.
+    """Refuse, before any work, an output that cannot be written, or a folder that must not be
+    overwritten.
 
-    ``count`` is the number of fields that will be written at the points of ``field``; by default its own.
+    ``count`` is the number of fields that will be written at the points of ``field``; by default
+    its own.
     """
     target = Path(path).expanduser()
     form = format_of(target)
@@ -100,7 +103,8 @@ def check_output(field: Field | None, path: str | Path, count: int | None = None
     count = len(field) if count is None else count
     if count > 1 and not form.several:
         raise OutputError(
-            f"{target.suffix} files hold one field, but there are {count}. Write .nc, .zarr or .npz."
+            f"{target.suffix} files hold one field, but there are {count}. Write .nc, .zarr or "
+            ".npz."
         )
     if form.write is write_mesh:
         check_mesh_output(field, target)

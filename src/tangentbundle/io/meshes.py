@@ -42,8 +42,8 @@ def read_mesh(path: Path, request: Request) -> Field:
         unknown = isinstance(error, SystemExit) or not str(error)
         text = "it is damaged or cut short" if unknown else str(error).splitlines()[0].rstrip(".")
         raise DamagedFileError(
-            f"{path.name} is not a readable {suffix[1:].upper()} mesh ({text}). Write it anew, or convert it to "
-            f"{'VTK' if suffix == '.ply' else 'PLY'}."
+            f"{path.name} is not a readable {suffix[1:].upper()} mesh ({text}). Write it anew, or "
+            f"convert it to {'VTK' if suffix == '.ply' else 'PLY'}."
         ) from error
     if (expected := claimed.get("element vertex", len(mesh.points))) != len(mesh.points):
         raise DamagedFileError(
@@ -53,7 +53,8 @@ def read_mesh(path: Path, request: Request) -> Field:
 
 
 def _read_obj(path: Path) -> Any:
-    """Vertices and faces; meshio's reader needs a texture coordinate for each vertex, and counts from the start."""
+    """Vertices and faces; meshio's reader needs a texture coordinate for each vertex, and counts
+    from the start."""
     points: list[list[float]] = []
     faces: dict[int, list[list[int]]] = {}
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
@@ -91,7 +92,8 @@ COUNTS = (
 
 
 def check_counts(path: Path) -> dict[str, int]:
-    """Return the element counts in the header of a mesh file; raise if the file is too small for them."""
+    """Return the element counts in the header of a mesh file; raise if the file is too small for
+    them."""
     content, suffix = path.read_bytes(), path.suffix.lower()
     head = content.partition(b"end_header")[0] if suffix == ".ply" else content
     if suffix == ".ply" and head == content:
@@ -107,7 +109,8 @@ def check_counts(path: Path) -> dict[str, int]:
     for what, number in found.items():
         if number > len(content):
             raise DamagedFileError(
-                f"{path.name} says it has {number} {what}, but it has {len(content)} bytes. It is damaged or cut short."
+                f"{path.name} says it has {number} {what}, but it has {len(content)} bytes. It is "
+                "damaged or cut short."
             )
     return found
 
@@ -115,8 +118,9 @@ def check_counts(path: Path) -> dict[str, int]:
 def from_meshio(mesh: Any, request: Request | None = None) -> Field:
     """The field on a ``meshio.Mesh``: its triangles, or a cloud of points if there are none.
 
-    Vectors are guessed among the vertex data, or named by ``Request(vectors=("NAME",))``. ``field.space.bundle()`` is
-    the bundle, and ``field.with_vectors(...)`` the same mesh with other vectors.
+    Vectors are guessed among the vertex data, or named by ``Request(vectors=("NAME",))``.
+    ``field.space.bundle()`` is the bundle, and ``field.with_vectors(...)`` the same mesh with other
+    vectors.
 
     >>> import meshio, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(100, seed=0)
@@ -133,7 +137,8 @@ def from_meshio(mesh: Any, request: Request | None = None) -> Field:
 
 
 def _triangles(mesh: Any) -> tuple[np.ndarray, list[int], list[str]]:
-    """Triangles ``(f, 3)``, with polygons split into fans; for each part of them its block of cells; notes."""
+    """Triangles ``(f, 3)``, with polygons split into fans; for each part of them its block of
+    cells; notes."""
     n, blocks, counts = len(mesh.points), list[int](), Counter[str]()
     parts = [np.zeros((0, 3), np.int64)]
     for i, block in enumerate(mesh.cells):
@@ -149,7 +154,8 @@ def _triangles(mesh: Any) -> tuple[np.ndarray, list[int], list[str]]:
     faces = np.concatenate(parts).astype(np.int64)
     if faces.size and (faces.min() < 0 or faces.max() >= n):
         raise InvalidInputError(
-            f"faces name vertices {faces.min()} to {faces.max()}, but there are {n} (0 to {n - 1}). Clean the mesh."
+            f"faces name vertices {faces.min()} to {faces.max()}, but there are {n} (0 to "
+            f"{n - 1}). Clean the mesh."
         )
     return (
         faces,
@@ -166,7 +172,8 @@ def _with_face_data(
     request: Request,
     notes: list[str],
 ) -> dict[str, np.ndarray]:
-    """Vertex data; if no vectors are among them, also the real numbers and vectors of faces, averaged by area."""
+    """Vertex data; if no vectors are among them, also the real numbers and vectors of faces,
+    averaged by area."""
     data = dict(mesh.point_data)
     there = set(request.vectors) <= set(data) if request.vectors else vector_arrays(data, points)
     if request.only_points or not len(faces) or there:
@@ -196,7 +203,8 @@ def _with_face_data(
 
 
 def write_mesh(field: Field, path: Path) -> None:
-    """A mesh with the vectors as vertex data: one array, or vx, vy, vz in PLY files, which have numbers only."""
+    """A mesh with the vectors as vertex data: one array, or vx, vy, vz in PLY files, which have
+    numbers only."""
     suffix = path.suffix.lower()
     mesh = to_meshio(field, columns=suffix == ".ply")
     if suffix in (".ply", ".vtk"):  # names are words
@@ -211,7 +219,8 @@ def write_mesh(field: Field, path: Path) -> None:
 def to_meshio(field: Field, columns: bool = False) -> Any:
     """A ``meshio.Mesh`` with the vectors as vertex data, added to that of the file they came from.
 
-    With ``columns`` each component is an array of its own. Arrays that are not numbers at the vertices are left out.
+    With ``columns`` each component is an array of its own. Arrays that are not numbers at the
+    vertices are left out.
     """
     n, shapes, space = len(field.space), (1,) if columns else (1, 2), field.space
     kind, cells = (
@@ -234,7 +243,8 @@ def check_mesh_output(field: Field, path: Path) -> None:
     """Refuse what a mesh file cannot hold."""
     if path.suffix.lower() in (".obj", ".stl"):
         raise OutputError(
-            f"{path.suffix} files cannot hold vectors. Write {path.with_suffix('.ply').name} or .vtk."
+            f"{path.suffix} files cannot hold vectors. Write {path.with_suffix('.ply').name} or "
+            ".vtk."
         )
     if field.space.points.shape[1] != 3:
         raise OutputError(

@@ -26,7 +26,8 @@ def natural(name: str) -> tuple[str, int]:
 
 
 def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Names with patterns (``pc*``, by number), ranges (``pc1:pc50``) and units, if left out, written out.
+    """Names with patterns (``pc*``, by number), ranges (``pc1:pc50``) and units, if left out,
+    written out.
 
     >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2", "a1 [m]", "a2", "a3"])
     ('pc2', 'pc10', 'a1 [m]', 'a2', 'a3')
@@ -73,8 +74,8 @@ def named(
         raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
     if count is not None and len(found) != count:
         raise InvalidInputError(
-            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for each coordinate, or "
-            "two on the globe: latitude and longitude, east and north."
+            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for "
+            "each coordinate, or two on the globe: latitude and longitude, east and north."
         )
     return found
 

@@ -1,4 +1,5 @@
-"""Where the points of a file live: a cloud, the globe, or a mesh; each knows its bundle and its components."""
+"""Where the points of a file live: a cloud, the globe, or a mesh; each knows its bundle and its
+components."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ if (
 
 
 class Cloud:
-    """Bare points ``(n, D)``: tangent spaces and dimension are estimated, and vectors have the components of points.
+    """Bare points ``(n, D)``: tangent spaces and dimension are estimated, and vectors have the
+    components of points.
 
-    Other spaces know more: the dimension, the manifold, and the ``frames`` ``(n, D, c)`` in which a file gives vectors,
-    if these are not ambient. ``coordinates`` ``(n, len(names))`` are the numbers that the file gives for each point,
-    ``vector_names`` those of components for files that bring none, ``attributes`` those of the coordinates in datasets,
-    ``up`` is the axis that figures show as up.
+    Other spaces know more: the dimension, the manifold, and the ``frames`` ``(n, D, c)`` in which a
+    file gives vectors, if these are not ambient. ``coordinates`` ``(n, len(names))`` are the
+    numbers that the file gives for each point, ``vector_names`` those of components for files that
+    bring none, ``attributes`` those of the coordinates in datasets, ``up`` is the axis that figures
+    show as up.
     """
 
     dim: int | None = None
@@ -37,7 +40,8 @@ class Cloud:
         return len(self.points)
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
-        """The tangent bundle; ``scale`` are options such as ``neighbors``. A known dimension stays as it is."""
+        """The tangent bundle; ``scale`` are options such as ``neighbors``. A known dimension stays
+        as it is."""
         from ..bundle import TangentBundle
 
         return TangentBundle.from_points(self.points, dim=dim, **scale)
@@ -51,7 +55,8 @@ class Cloud:
         return vectors if self.frames is None else np.einsum("nda,tnd->tna", self.frames, vectors)
 
     def spread(self, covariances: np.ndarray) -> np.ndarray:
-        """Standard deviations ``(n, c)`` of the components, from ambient covariances ``(n, D, D)``."""
+        """Standard deviations ``(n, c)`` of the components, from ambient covariances
+        ``(n, D, D)``."""
         if self.frames is None:
             return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
         return np.sqrt(
@@ -69,8 +74,9 @@ class Cloud:
 class Mesh(Cloud):
     """A triangle mesh in space, with tangent planes from its triangles.
 
-    ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a cloud of points, whose
-    tangent planes are estimated: the triangles are not used, and need not form a surface.
+    ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a
+    cloud of points, whose tangent planes are estimated: the triangles are not used, and need not
+    form a surface.
     """
 
     dim = 2
@@ -97,7 +103,8 @@ class Mesh(Cloud):
 
 
 class Globe(Cloud):
-    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east, north)."""
+    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east,
+    north)."""
 
     dim = 2
 

@@ -50,9 +50,13 @@ class Table:
 
 
 def short_name(model: str, width: int = 60) -> str:
-    """Shorten the name of a model for a table: the covariance of a Gaussian process, others without arguments.
+    """Shorten the name of a model for a table: the covariance of a Gaussian process, others without
+    arguments.
 
-    >>> short_name("GaussianProcess(Ambient(inf))"), short_name("SpectralFilter(neighbors=None, probes=8)")
+    >>> (
+    ...     short_name("GaussianProcess(Ambient(inf))"),
+    ...     short_name("SpectralFilter(neighbors=None, probes=8)"),
+    ... )
     ('Ambient(inf)', 'SpectralFilter')
     """
     from ..estimators import helmholtz_covariance  # scikit-learn takes a while
@@ -66,11 +70,12 @@ def short_name(model: str, width: int = 60) -> str:
 
 @dataclass
 class Summary:
-    """The result of a command. ``rows`` are (label, text) for the screen, ``data`` the values for JSON.
+    """The result of a command. ``rows`` are (label, text) for the screen, ``data`` the values for
+    JSON.
 
-    ``line`` is the command line, ``before`` and ``after`` are the fields read and computed. ``modes (k, n, D)`` are the
-    first few ambient eigenfields of ``eigenvalues``. ``table`` is a table of results, and ``files`` lists the files
-    written.
+    ``line`` is the command line, ``before`` and ``after`` are the fields read and computed.
+    ``modes (k, n, D)`` are the first few ambient eigenfields of ``eigenvalues``. ``table`` is a
+    table of results, and ``files`` lists the files written.
     """
 
     command: str
@@ -96,7 +101,8 @@ class Summary:
 
     @contextlib.contextmanager
     def writing(self, file: Path) -> Iterator[None]:
-        """Add the file that is written in this block, and note whether it replaced an existing one."""
+        """Add the file that is written in this block, and note whether it replaced an existing
+        one."""
         existed = file.exists()
         yield
         self.files.append(file)

@@ -52,8 +52,8 @@ def read_header(path: Path) -> tuple[list[str], str, int]:
         )
     if all(NUMBER.fullmatch(name) for name in names):
         raise MissingColumnsError(
-            f"the first line of {path.name} holds numbers, not names of columns: {line[:60]!r}. Add a line such as "
-            "x,y,z,vx,vy,vz."
+            f"the first line of {path.name} holds numbers, not names of columns: {line[:60]!r}. "
+            "Add a line such as x,y,z,vx,vy,vz."
         )
     return _distinct(names, path), separator, number
 
@@ -87,8 +87,9 @@ def read_csv(path: Path, request: Request) -> Field:
         table = arrow.read_csv(str(path), options, parse, arrow.ConvertOptions(column_types=types))
     except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
         raise DamagedFileError(
-            f"{path.name} is not a table of UTF-8 text with numbers in {listed(columns.numeric)} ({str(error)[:300]}). "
-            "Correct that line; numbers have a decimal point. Leave missing ones empty and use drop_missing=True."
+            f"{path.name} is not a table of UTF-8 text with numbers in {listed(columns.numeric)} "
+            f"({str(error)[:300]}). Correct that line; numbers have a decimal point. Leave "
+            "missing ones empty and use drop_missing=True."
         ) from error
     return _from_table(table, path, columns, request)
 
@@ -146,8 +147,8 @@ def _warn_of_unused(others: Mapping[str, np.ndarray], columns: Columns) -> None:
         else '("VX", "VY", "VZ")'
     )
     warn(
-        f"no columns of vectors are known among {listed(numeric)}: only the points are used. If there are vectors, "
-        f"name them: vectors={example}."
+        f"no columns of vectors are known among {listed(numeric)}: only the points are used. If "
+        f"there are vectors, name them: vectors={example}."
     )
 
 
@@ -178,7 +179,8 @@ def to_table(field: Field) -> Any:
 
 
 def write_csv(field: Field, path: Path) -> None:
-    """Text separated by commas, or by tabs in .tsv files. Arrow writes tables of numbers; it would quote all text."""
+    """Text separated by commas, or by tabs in .tsv files. Arrow writes tables of numbers; it would
+    quote all text."""
     import pyarrow.csv as arrow
 
     table, separator = to_table(field), "\t" if path.suffix.lower() == ".tsv" else ","

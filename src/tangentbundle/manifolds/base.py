@@ -81,7 +81,8 @@ def _sums(a, b):
 
 
 class Manifold(ABC):
-    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry in float64."""
+    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry in
+    float64."""
 
     dim: int
     ambient_dim: int
@@ -105,7 +106,8 @@ class Manifold(ABC):
         """Orthonormal tangent bases (n, D, d), in columns, at points (n, D) of the manifold."""
 
     def nearest(self, points) -> np.ndarray:
-        """A point of the manifold near each of the points (n, D) of space; by default the points themselves."""
+        """A point of the manifold near each of the points (n, D) of space; by default the points
+        themselves."""
         return self._points(points)
 
     def transport(self, source, target) -> np.ndarray:
@@ -113,7 +115,8 @@ class Manifold(ABC):
         raise self._unknown("parallel transport")
 
     def second_form(self, points, vectors) -> np.ndarray:
-        """The second fundamental form (n, D, m, m) of m tangent vectors (n, D, m) at each point: normal vectors."""
+        """The second fundamental form (n, D, m, m) of m tangent vectors (n, D, m) at each point:
+        normal vectors."""
         raise self._unknown("the second fundamental form")
 
     def scalar_spectrum(self, k: int) -> np.ndarray:

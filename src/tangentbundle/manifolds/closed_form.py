@@ -1,4 +1,5 @@
-"""Spaces whose transport and spectra are known in closed form: spheres, products of these, flat tori."""
+"""Spaces whose transport and spectra are known in closed form: spheres, products of these, flat
+tori."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Surfaces given by a parametrisation or an equation: torus, Klein bottles, Swiss roll, ellipsoid."""
+"""Surfaces given by a parametrisation or an equation: torus, Klein bottles, Swiss roll,
+ellipsoid."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from .closed_form import Sphere
 
 
 def _grid(count):
-    """Angles (u, v), shape (count^2, 2): means of smooth periodic functions over them converge geometrically."""
+    """Angles (u, v), shape (count^2, 2): means of smooth periodic functions over them converge
+    geometrically."""
     angle = np.linspace(0, 2 * pi, count, endpoint=False)
     return np.stack(np.meshgrid(angle, angle, indexing="ij"), axis=-1).reshape(-1, 2)
 
@@ -24,7 +26,8 @@ def _revolved(u, f, *rest):
 
 
 class _Surface(Manifold):
-    """A surface with parameters (u, v) in the rectangle with corners `_box`; `_bound` is above the area element."""
+    """A surface with parameters (u, v) in the rectangle with corners `_box`; `_bound` is above the
+    area element."""
 
     dim, ambient_dim = 2, 3
     _box: tuple = ((0, 0), (2 * pi, 2 * pi))
@@ -39,7 +42,8 @@ class _Surface(Manifold):
         """(u, v), shape (n, 2), of points (n, D)."""
 
     def _embed(self, params):
-        """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to rounding."""
+        """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to
+        rounding."""
         (u, v), step = params.T, 1e-30
         moved = [
             np.stack(self._point(*at), axis=1).imag

@@ -1,14 +1,14 @@
 r"""Networks on functions and vector fields at once.
 
-Functions s live on the scalar bundle, fields v on the tangent bundle, and each layer lets them exchange information by
-products and derivatives that depend on no frames:
+Functions s live on the scalar bundle, fields v on the tangent bundle, and each layer lets them
+exchange information by products and derivatives that depend on no frames:
 
 .. math:: s' = \sigma\big(A\,[s,\; \operatorname{div} v,\; \langle vL, vR \rangle]\big), \qquad
           v' = \gamma(s')\, B\,[v,\; \nabla s,\; \nabla_{vL}\, vR],
 
-with filter banks A and B of the two Laplacians, matrices L and R that mix channels, and a gate :math:`\gamma`. Lengths
-are the inner products with L = R. The covariant derivative is there since no combination of gradients and divergences
-gives :math:`\nabla_v v`.
+with filter banks A and B of the two Laplacians, matrices L and R that mix channels, and a gate
+:math:`\gamma`. Lengths are the inner products with L = R. The covariant derivative is there since
+no combination of gradients and divergences gives :math:`\nabla_v v`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class MixedOperators:
     ) -> MixedOperators:
         """The operators of a bundle; arguments are those of ``calculus.Derivatives``.
 
-        Fits are quadratic by default, whereas the default of ``Derivatives`` depends on the number of points: weights
-        learned on few points act through the same derivatives on many.
+        Fits are quadratic by default, whereas the default of ``Derivatives`` depends on the number
+        of points: weights learned on few points act through the same derivatives on many.
         """
         derivatives = Derivatives(bundle, degree, neighbors)
         laplacians = bundle.scalar().laplacian(), bundle.laplacian()
@@ -81,7 +81,8 @@ def differentiate(derivative: LinearMap, x: torch.Tensor) -> torch.Tensor:
 
 
 class MixedLayer(torch.nn.Module):
-    """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and after."""
+    """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and
+    after."""
 
     def __init__(
         self, wide: Pair, high: Pair, taps: int, step: float, last: bool, source: torch.Generator
@@ -118,7 +119,8 @@ class MixedLayer(torch.nn.Module):
 class MixedTNN(Configured):
     r"""A network on functions ``(..., n, 1, a)`` and fields ``(..., n, d, b)``, for any d.
 
-    It commutes with changes of frames and with rotations of space, and its weights belong to no cloud.
+    It commutes with changes of frames and with rotations of space, and its weights belong to no
+    cloud.
 
     Args:
         functions: channels of functions of each level, input first; the input may have none.
@@ -129,7 +131,9 @@ class MixedTNN(Configured):
     ``forward(functions, fields, operators)`` takes ``None`` for no functions, and returns both.
 
     >>> import torch, tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0).astype("float32"))
+    >>> bundle = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(300, seed=0).astype("float32")
+    ... )
     >>> net = MixedTNN(functions=[0, 8, 1], fields=[1, 8, 1], step=0.01)
     >>> functions, fields = net(None, torch.randn(300, 2, 1), MixedOperators.of(bundle))
     >>> functions.shape, fields.shape
@@ -152,8 +156,8 @@ class MixedTNN(Configured):
         count = len(field_widths)
         if len(function_widths) != count or not is_count(function_widths[0]):
             raise InvalidInputError(
-                f"functions and fields must list the channels of the same levels, such as [0, 8, 1] and [1, 8, 1], got "
-                f"{functions!r} and {fields!r}."
+                "functions and fields must list the channels of the same levels, such as [0, 8, "
+                f"1] and [1, 8, 1], got {functions!r} and {fields!r}."
             )
         self.inputs = int(function_widths[0])
         source = generator(seed)
@@ -179,7 +183,8 @@ class MixedTNN(Configured):
         if functions is None or functions.shape[:-3] != v.shape[:-3]:
             got = None if functions is None else tuple(functions.shape)
             raise ShapeError(
-                f"functions must have shape (..., n, 1, {self.inputs}), as many as fields, got {got}."
+                f"functions must have shape (..., n, 1, {self.inputs}), as many as fields, got "
+                f"{got}."
             )
         s = checked(functions, operators.functions, self.inputs, first.left)
         for layer in self.layers:

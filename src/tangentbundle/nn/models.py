@@ -2,10 +2,12 @@ r"""Tangent bundle neural networks.
 
 .. math:: X_{l+1} = \sigma\Big(\sum_{k=0}^{K-1} (e^{T_s\Delta})^k X_l H_{l,k}\Big).
 
-One class, several systems: on the Laplacian of a tangent bundle it is the paper's DD-TNN, on that of the scalar bundle
-a manifold (graph) network, MNN, on the identity a perceptron, MLP. Recurrent networks add a filter of the state,
+One class, several systems: on the Laplacian of a tangent bundle it is the paper's DD-TNN, on that
+of the scalar bundle a manifold (graph) network, MNN, on the identity a perceptron, MLP. Recurrent
+networks add a filter of the state,
 
-.. math:: z_{l,t} = \sigma\Big(\sum_k e^{kT_s\Delta} z_{l-1,t} H_{l,k} + \sum_k e^{kT_s\Delta} z_{l,t-1} W_{l,k}\Big),
+.. math:: z_{l,t} = \sigma\Big(\sum_k e^{kT_s\Delta} z_{l-1,t} H_{l,k}
+          + \sum_k e^{kT_s\Delta} z_{l,t-1} W_{l,k}\Big),
           \qquad z_{0,t} = f_t, \quad z_{l,0} = 0,
 
 or a gated cell. The inputs ``(..., T, n, d, c)`` of a layer are filtered for all times at once.
@@ -39,7 +41,8 @@ def layers_of(
     method: Method | None,
     seed: int | torch.Generator,
 ) -> Layers:
-    """Makes layers ``(in, out)`` from one generator, each with its own copy of the parameters of the filters."""
+    """Makes layers ``(in, out)`` from one generator, each with its own copy of the parameters of
+    the filters."""
     options: dict[str, Any] = {"method": method, "seed": generator(seed)}
     return lambda a, b: BundleConv(
         a, b, taps, step, filters=with_parameters(filters, copy.deepcopy), **options
@@ -47,23 +50,26 @@ def layers_of(
 
 
 class TNN(Configured):
-    r"""A network on signals ``(..., n, d, channels[0])`` with outputs ``(..., n, d, channels[-1])``.
+    r"""A network on signals ``(..., n, d, channels[0])`` with outputs
+    ``(..., n, d, channels[-1])``.
 
     Args:
-        channels: widths, input first: ``[1, 8, 4, 1]`` is the paper's.
-        taps: K, counted from the identity tap k = 0.
-        step: sampling interval :math:`T_s`.
-        filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own copy of their
+        channels: widths, input first: ``[1, 8, 4, 1]`` is the paper's. taps: K, counted from the
+        identity tap k = 0. step: sampling interval :math:`T_s`. filters: instead of taps and step,
+        the filters of every layer (a D-TNN); each learns its own copy of their
             parameters.
-        activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no frames; the paper's
-            experiments use ``Coordinatewise(torch.tanh)``. Each layer has its own copy, see ``Activation``.
-        output: nonlinearity of the last layer, default none.
-        readout: such as ``SumReadout`` or ``InvariantReadout``, for numbers or classes instead of fields.
-        method: how filters are evaluated; by default the operator's size decides.
-        seed: of the initial weights.
+        activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no
+        frames; the paper's
+            experiments use ``Coordinatewise(torch.tanh)``. Each layer has its own copy, see
+            ``Activation``.
+        output: nonlinearity of the last layer, default none. readout: such as ``SumReadout`` or
+        ``InvariantReadout``, for numbers or classes instead of fields. method: how filters are
+        evaluated; by default the operator's size decides. seed: of the initial weights.
 
     >>> import torch, tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Torus().sample(400, seed=0)).float())
+    >>> bundle = tb.TangentBundle.from_points(
+    ...     torch.from_numpy(tb.manifolds.Torus().sample(400, seed=0)).float()
+    ... )
     >>> net = tb.nn.TNN(channels=[1, 8, 4, 1], taps=2)
     >>> net.num_parameters, net(torch.randn(400, 2, 1), bundle.laplacian()).shape
     (88, torch.Size([400, 2, 1]))
@@ -105,7 +111,8 @@ class TNN(Configured):
 
 
 class RecurrentCell(torch.nn.Module):
-    """One layer of the paper's recurrence: a filter of the input, a filter of the state, a nonlinearity."""
+    """One layer of the paper's recurrence: a filter of the input, a filter of the state, a
+    nonlinearity."""
 
     def __init__(self, conv: Layers, wide: int, high: int, activation: Activation) -> None:
         super().__init__()
@@ -126,8 +133,9 @@ class RecurrentCell(torch.nn.Module):
 class GatedCell(torch.nn.Module):
     r"""A gated recurrent unit whose gates depend on lengths alone, and so on no frames.
 
-    With :math:`a, r, c` filters of input and state, gates :math:`u = \mathrm{sigmoid}(\alpha \sqrt{1 + |a|^2} +
-    \beta)`, likewise :math:`\rho` from r, and :math:`z' = (1 - u)\, z + u\, \sigma(c_x + W(\rho z))`.
+    With :math:`a, r, c` filters of input and state, gates
+    :math:`u = \mathrm{sigmoid}(\alpha \sqrt{1 + |a|^2} + \beta)`, likewise :math:`\rho` from r, and
+    :math:`z' = (1 - u)\, z + u\, \sigma(c_x + W(\rho z))`.
     """
 
     def __init__(self, conv: Layers, wide: int, high: int, activation: Activation) -> None:
@@ -154,7 +162,8 @@ class GatedCell(torch.nn.Module):
 
 
 class Recurrent(Configured):
-    """A stack of recurrent cells, and a linear output layer if the last of ``channels`` is the number of outputs.
+    """A stack of recurrent cells, and a linear output layer if the last of ``channels`` is the
+    number of outputs.
 
     Args as of ``TNN``.
     """
@@ -194,14 +203,17 @@ class Recurrent(Configured):
     def forward(
         self, sequence: torch.Tensor, operator: LinearOperator, states: States | None = None
     ) -> tuple[torch.Tensor, States]:
-        """Outputs ``(..., T, n, d, c)`` at every time, and the states of the layers after the last."""
+        """Outputs ``(..., T, n, d, c)`` at every time, and the states of the layers after the
+        last."""
         if sequence.ndim < 4 or sequence.shape[-4] < 1:
             raise ShapeError(
-                f"a sequence has shape (..., T, n, d, channels) with T of at least 1, got {tuple(sequence.shape)}."
+                "a sequence has shape (..., T, n, d, channels) with T of at least 1, got "
+                f"{tuple(sequence.shape)}."
             )
         if states is not None and len(states) != len(self.cells):
             raise InvalidInputError(
-                f"a network of {len(self.cells)} recurrent layers needs as many states, got {len(states)}."
+                f"a network of {len(self.cells)} recurrent layers needs as many states, got "
+                f"{len(states)}."
             )
         ends = []
         cell: RecurrentCell | GatedCell
@@ -221,12 +233,14 @@ class Recurrent(Configured):
 class RecurrentTNN(Recurrent):
     """The paper's multi-layer recurrent network; its outputs are the states of the last layer.
 
-    ``channels`` lists input and states: ``[1, 1, 1, 1]`` is the paper's three layers. The activation acts on every
-    layer, the last included; default coordinatewise tanh, as in the paper (which depends on the frames; ``NormTanh()``
-    does not).
+    ``channels`` lists input and states: ``[1, 1, 1, 1]`` is the paper's three layers. The
+    activation acts on every layer, the last included; default coordinatewise tanh, as in the paper
+    (which depends on the frames; ``NormTanh()`` does not).
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")
+    ... ).laplacian()
     >>> net = tb.nn.RecurrentTNN(channels=[1, 1, 1, 1], taps=2)
     >>> outputs, states = net(torch.randn(6, 20, 100, 2, 1), lap)
     >>> outputs.shape, len(states), net.num_parameters
@@ -237,10 +251,13 @@ class RecurrentTNN(Recurrent):
 
 
 class GatedTNN(Recurrent):
-    """A gated recurrent network (ConvGRU) on the bundle: ``channels`` lists input, states, and the linear output.
+    """A gated recurrent network (ConvGRU) on the bundle: ``channels`` lists input, states, and the
+    linear output.
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(100, seed=0).astype("float32")
+    ... ).laplacian()
     >>> net = tb.nn.GatedTNN(channels=[1, 8, 1], taps=2, step=0.1)
     >>> net(torch.randn(6, 10, 100, 2, 1), lap)[0].shape
     torch.Size([6, 10, 100, 2, 1])

@@ -1,4 +1,5 @@
-"""Restriction maps from unconstrained numbers: orthogonal, diagonal or general matrices, as objects."""
+"""Restriction maps from unconstrained numbers: orthogonal, diagonal or general matrices, as
+objects."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Parametrization(ABC):
     def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         if numbers.shape[-1:] != (self.count(d),):
             raise ShapeError(
-                f"{self} takes {self.count(d)} numbers for d = {d}, got shape {tuple(numbers.shape)}."
+                f"{self} takes {self.count(d)} numbers for d = {d}, got shape "
+                f"{tuple(numbers.shape)}."
             )
         return self.build(numbers, d)
 
@@ -59,7 +61,8 @@ class Diagonal(Parametrization):
 
 
 class Orthogonal(Parametrization):
-    """An orthogonal matrix from as many numbers as a skew-symmetric matrix A has below its diagonal."""
+    """An orthogonal matrix from as many numbers as a skew-symmetric matrix A has below its
+    diagonal."""
 
     def count(self, d: int) -> int:
         return d * (d - 1) // 2
@@ -96,7 +99,8 @@ class Cayley(Orthogonal):
 
 
 class Householder(Orthogonal):
-    r"""A product of d - 1 reflections :math:`I - 2 v v^T/|v|^2` with :math:`v = (0, \dots, 0, 1, v_{j+1}, \dots, v_d)`.
+    r"""A product of d - 1 reflections :math:`I - 2 v v^T/|v|^2` with
+    :math:`v = (0, \dots, 0, 1, v_{j+1}, \dots, v_d)`.
 
     >>> Householder()(torch.tensor([1.0]), 2).tolist()
     [[0.0, -1.0], [-1.0, 0.0]]
@@ -114,7 +118,8 @@ class Householder(Orthogonal):
 
 
 def _skew(numbers: torch.Tensor, d: int) -> torch.Tensor:
-    """Skew-symmetric matrices with the given entries below the diagonal, by a product: one kernel on a GPU."""
+    """Skew-symmetric matrices with the given entries below the diagonal, by a product: one kernel
+    on a GPU."""
     return (numbers @ _skew_basis(d, numbers.dtype, numbers.device)).unflatten(-1, (d, d))
 
 

@@ -1,7 +1,7 @@
 """Readouts: numbers or classes from fields, through a perceptron with one hidden layer.
 
-``SumReadout``, the paper's, sums the coordinates of each cloud. It depends on the frames and their signs, except on
-scalar bundles; ``InvariantReadout`` does not.
+``SumReadout``, the paper's, sums the coordinates of each cloud. It depends on the frames and their
+signs, except on scalar bundles; ``InvariantReadout`` does not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor
 
 
 def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-    """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by the mass."""
+    """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by
+    the mass."""
     mass = operator.mass[:, None].to(features.dtype)
     return cloud_sums(features * mass, operator) / cloud_sums(mass, operator)
 
@@ -41,12 +42,15 @@ class Readout(Configured):
 
 
 class SumReadout(Readout):
-    r"""The readout that the paper suggests for classification: sums of coordinates over the points of each cloud.
+    r"""The readout that the paper suggests for classification: sums of coordinates over the points
+    of each cloud.
 
     .. math:: y_b = W_2\, \mathrm{ReLU}\Big(W_1 \sum_{i \in b} f_i + c_1\Big) + c_2
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")
+    ... ).laplacian()
     >>> net = tb.nn.TNN([1, 8, 4, 1], readout=tb.nn.SumReadout(channels=1, outputs=2))
     >>> net(torch.randn(200, 2, 1), lap).shape
     torch.Size([1, 2])
@@ -69,20 +73,25 @@ class SumReadout(Readout):
         x = checked(x, operator, self.channels, self.first.weight)
         if operator.dim != self.dim:
             raise ShapeError(
-                f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change its dim."
+                f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change "
+                "its dim."
             )
         return self.second(torch.relu(self.first(cloud_sums(x.flatten(-2), operator))))
 
 
 class InvariantReadout(Readout):
-    r"""Numbers from fields, independent of frames: lengths and inner products of channels through a small perceptron.
+    r"""Numbers from fields, independent of frames: lengths and inner products of channels through a
+    small perceptron.
 
-    At each point the Gram matrix :math:`G_i = f_i^T f_i` of the channels goes through a layer of ``hidden`` units;
-    with ``pool`` these are averaged over each cloud (in the mass, so that the sampling density does not matter);
-    a second layer gives the ``outputs``: ``(..., n, outputs)`` without pooling, ``(..., clouds, outputs)`` with it.
+    At each point the Gram matrix :math:`G_i = f_i^T f_i` of the channels goes through a layer of
+    ``hidden`` units; with ``pool`` these are averaged over each cloud (in the mass, so that the
+    sampling density does not matter); a second layer gives the ``outputs``: ``(..., n, outputs)``
+    without pooling, ``(..., clouds, outputs)`` with it.
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")
+    ... ).laplacian()
     >>> net = tb.nn.TNN([1, 8], readout=tb.nn.InvariantReadout(8, outputs=3))
     >>> net(torch.randn(200, 2, 1), tb.join([lap])).shape
     torch.Size([1, 3])

@@ -1,4 +1,5 @@
-"""From features of the nodes of a graph to a sheaf on it: maps that are learned, or that follow from the features."""
+"""From features of the nodes of a graph to a sheaf on it: maps that are learned, or that follow
+from the features."""
 
 from __future__ import annotations
 
@@ -32,10 +33,11 @@ from .parametrizations import Cayley, Orthogonal, Parametrization
 
 
 def outside_graphs(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that ``torch.compile`` does not look into, since it builds operators, which have caches.
+    """A method that ``torch.compile`` does not look into, since it builds operators, which have
+    caches.
 
-    Autocast does not reach into it either, and signals in half precision become float32: restriction maps and degrees
-    are inverted.
+    Autocast does not reach into it either, and signals in half precision become float32:
+    restriction maps and degrees are inverted.
     """
 
     @wraps(method)
@@ -57,7 +59,8 @@ def widened(value: Any) -> Any:
 
 
 class Remembered:
-    """A function whose last result is cached while its first tensor lives, and no argument changes or has gradients."""
+    """A function whose last result is cached while its first tensor lives, and no argument changes
+    or has gradients."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.results = function, WeakTensorKeyDictionary()
@@ -88,11 +91,13 @@ graph_of = Remembered(
 
 
 def checked_features(x: Tensor, weight: Tensor, features: int, name: str) -> Tensor:
-    """Features ``(n, features)`` of nodes that fit the weights of a first layer; named errors otherwise."""
+    """Features ``(n, features)`` of nodes that fit the weights of a first layer; named errors
+    otherwise."""
     require_full_precision(weight)
     if not isinstance(x, Tensor):
         raise ShapeError(
-            f"{name} takes a tensor x (n, {features}), features of nodes, got {type(x)} {np.shape(x)}."
+            f"{name} takes a tensor x (n, {features}), features of nodes, got {type(x)} "
+            f"{np.shape(x)}."
         )
     if x.ndim != 2 or x.shape[1] != features:
         raise ShapeError(
@@ -117,7 +122,8 @@ class SheafBuilder(Configured):
 
     @abstractmethod
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        """Restriction maps ``(m, 2, d, d)``, or transports ``(m, d, d)``, of edges ``(m, 2)`` from source to target."""
+        """Restriction maps ``(m, 2, d, d)``, or transports ``(m, d, d)``, of edges ``(m, 2)`` from
+        source to target."""
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
         """This builder for features of a layer: itself, unless it has weights."""
@@ -131,21 +137,23 @@ class SheafBuilder(Configured):
             )
         if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
             raise ShapeError(
-                f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}."
+                f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got "
+                f"{tuple(edge_weight.shape)}."
             )
         graph = graph_of(edge_index, len(x))
         maps = self.maps(x, graph.edges)
         if is_seen(maps) and not bool(torch.isfinite(maps).all()):
             raise NonFiniteError(
-                f"the restriction maps of {self.name} have NaN or infinity, though its features are finite: training "
-                "diverged. Use a smaller learning rate, or clip gradients."
+                f"the restriction maps of {self.name} have NaN or infinity, though its features "
+                "are finite: training diverged. Use a smaller learning rate, or clip gradients."
             )
         weights = None if edge_weight is None else edge_weight.index_select(0, graph.listings)
         return Sheaf(graph, maps, weights, orthogonal=self.orthogonal)
 
 
 class SheafLearner(SheafBuilder):
-    r"""Restriction maps from the features of both ends of an edge, through a perceptron and a parametrisation.
+    r"""Restriction maps from the features of both ends of an edge, through a perceptron and a
+    parametrisation.
 
     .. math:: V_{v,e} = \Pi\big(B \tanh(A_1 x_v + A_2 x_u + a) + b\big), \qquad e = uv.
 
@@ -200,21 +208,25 @@ class SheafLearner(SheafBuilder):
 
 
 START = 0.1
-"""Size of the first numbers of a learner, relative to the usual: maps start near the unit matrix."""
+"""Size of the first numbers of a learner, relative to the usual: maps start near the unit
+matrix."""
 
 MAX_COMPONENTS = 64
 """Most principal components of the features that neighbourhoods are compared in."""
 
 GLOBAL_SHARE = 1e-4
-"""Spread along the principal axes of all features, relative to theirs, that completes neighbourhoods."""
+"""Spread along the principal axes of all features, relative to theirs, that completes
+neighbourhoods."""
 
 
 class ConnectionSheaf(SheafBuilder):
-    r"""The paper's construction on a given graph: local PCA of the features of neighbours, then Procrustes.
+    r"""The paper's construction on a given graph: local PCA of the features of neighbours, then
+    Procrustes.
 
-    The frame :math:`O_v` of a node holds the first ``dim`` principal axes of :math:`x_u - x_v` over its neighbours, and
-    an edge has the orthogonal map closest to :math:`O_v^T O_u`. Neighbourhoods of fewer directions are completed with
-    the principal axes of all features. Nothing is learned; maps are cached while x lives.
+    The frame :math:`O_v` of a node holds the first ``dim`` principal axes of :math:`x_u - x_v` over
+    its neighbours, and an edge has the orthogonal map closest to :math:`O_v^T O_u`. Neighbourhoods
+    of fewer directions are completed with the principal axes of all features. Nothing is learned;
+    maps are cached while x lives.
 
     >>> import torch, tangentbundle as tb
     >>> x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
@@ -247,7 +259,8 @@ def _transports(x: Tensor, edges: Tensor, d: int) -> Tensor:
 
 
 def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:
-    """Principal axes ``(n, q, d)`` of the neighbours of each node, in q principal coordinates of the features."""
+    """Principal axes ``(n, q, d)`` of the neighbours of each node, in q principal coordinates of
+    the features."""
     found = principal_coordinates(features, MAX_COMPONENTS)
     points = np.pad(found, ((0, 0), (0, max(0, d - found.shape[1]))))
     axes = np.zeros((*points.shape, 2 * d))

@@ -1,6 +1,7 @@
 r"""Networks and layers on sheaves that they learn: neural sheaf diffusion, and banks of filters.
 
-All take ``(x, edge_index, ...)`` as the modules of PyTorch Geometric do, and are plain torch modules.
+All take ``(x, edge_index, ...)`` as the modules of PyTorch Geometric do, and are plain torch
+modules.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, checked_features
 
 
 class SheafStep(torch.nn.Module):
-    r"""A step of heat flow with left and right weights, :math:`(I - L)(I \otimes W_1^T)\, X W_2`."""
+    r"""A step of heat flow with left and right weights,
+    :math:`(I - L)(I \otimes W_1^T)\, X W_2`."""
 
     def __init__(self, dim: int, channels: int, source: torch.Generator) -> None:
         super().__init__()
@@ -36,7 +38,8 @@ class SheafStep(torch.nn.Module):
 
 
 class SheafPowers(torch.nn.Module):
-    r"""A polynomial of one step of heat flow, :math:`\sum_{k \le K} (I - L)^k X H_k`, by Horner's rule."""
+    r"""A polynomial of one step of heat flow, :math:`\sum_{k \le K} (I - L)^k X H_k`, by Horner's
+    rule."""
 
     def __init__(self, wide: int, high: int, order: int, source: torch.Generator) -> None:
         super().__init__()
@@ -51,7 +54,8 @@ class SheafPowers(torch.nn.Module):
 
 
 class SheafBlock(torch.nn.Module):
-    r"""What a layer adds to its input, :math:`\sigma(A X + S(X))` of the normalised one: A on nodes, S on the sheaf."""
+    r"""What a layer adds to its input, :math:`\sigma(A X + S(X))` of the normalised one: A on
+    nodes, S on the sheaf."""
 
     def __init__(
         self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator
@@ -67,7 +71,8 @@ class SheafBlock(torch.nn.Module):
 
 
 class SheafNetwork(Configured):
-    """Features ``(n, in_features)`` to signals ``(n, d c)`` of a sheaf, blocks on it, ``(n, out_features)``."""
+    """Features ``(n, in_features)`` to signals ``(n, d c)`` of a sheaf, blocks on it,
+    ``(n, out_features)``."""
 
     shared = False
     """Whether all layers have one sheaf."""
@@ -132,13 +137,15 @@ class SheafNetwork(Configured):
 
 
 class SheafDiffusion(SheafNetwork):
-    r"""Neural sheaf diffusion (Bodnar et al., 2022): every layer learns a sheaf and takes a step of its heat flow.
+    r"""Neural sheaf diffusion (Bodnar et al., 2022): every layer learns a sheaf and takes a step of
+    its heat flow.
 
-    .. math:: X_{l+1} = X_l + \sigma\big(A_l N(X_l) + (I - L_l)(I \otimes W_{1,l}^T)\, N(X_l)\, W_{2,l}\big),
+    .. math:: X_{l+1} = X_l + \sigma\big(A_l N(X_l)
+              + (I - L_l)(I \otimes W_{1,l}^T)\, N(X_l)\, W_{2,l}\big),
 
-    with N the layer normalisation of each node, :math:`L_l` the Laplacian of the sheaf that is made of :math:`N(X_l)`,
-    left weights :math:`W_1` ``(d, d)``, right weights :math:`W_2` ``(c, c)``, and weights A of the nodes themselves.
-    With A the sum has all steps :math:`-L` as well.
+    with N the layer normalisation of each node, :math:`L_l` the Laplacian of the sheaf that is made
+    of :math:`N(X_l)`, left weights :math:`W_1` ``(d, d)``, right weights :math:`W_2` ``(c, c)``,
+    and weights A of the nodes themselves. With A the sum has all steps :math:`-L` as well.
 
     Args:
         in_features, out_features: of each node, in and out.
@@ -159,15 +166,17 @@ class SheafDiffusion(SheafNetwork):
 
 
 class SheafTNN(SheafNetwork):
-    r"""A tangent bundle network on a learned sheaf: banks of filters of one Laplacian, in every layer.
+    r"""A tangent bundle network on a learned sheaf: banks of filters of one Laplacian, in every
+    layer.
 
     .. math:: X_{l+1} = X_l + \sigma\Big(A_l N(X_l) + \sum_{k=0}^{K} (I - L)^k N(X_l) H_{l,k}\Big).
 
-    K = 1 is the sheaf neural network of Hansen and Gebhart (2020), K > 1 a polynomial sheaf network.
+    K = 1 is the sheaf neural network of Hansen and Gebhart (2020), K > 1 a polynomial sheaf
+    network.
 
     Args:
-        order: K.
-        filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``; each layer learns its own copy
+        order: K. filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``;
+        each layer learns its own copy
             of their parameters.
         others: as of ``SheafDiffusion``; the sheaf is made of the first signal.
 
@@ -213,14 +222,16 @@ connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(Scalar
 
 
 class TangentConv(BundleConv):
-    r"""``BundleConv`` on the connection Laplacian of a graph with transports, ``(n, d, in) -> (n, d, out)``.
+    r"""``BundleConv`` on the connection Laplacian of a graph with transports,
+    ``(n, d, in) -> (n, d, out)``.
 
     .. math:: Y = \sum_{k=0}^{K-1} e^{-kT_s L} X H_k, \qquad
               (L f)_i = f_i - \sum_j \frac{w_{ij}}{\sqrt{\deg_i \deg_j}}\, O_{ij} f_j.
 
-    ``forward`` takes ``x`` (n, d, in), ``edge_index`` (2, e), ``transport`` (e, d, d) from source to target and
-    ``edge_weight`` (e,), as ``AttachBundle`` gives them. A change of the frames at the nodes changes the output alike.
-    The operator is cached while ``edge_index`` lives. Arguments as of ``BundleConv``.
+    ``forward`` takes ``x`` (n, d, in), ``edge_index`` (2, e), ``transport`` (e, d, d) from source
+    to target and ``edge_weight`` (e,), as ``AttachBundle`` gives them. A change of the frames at
+    the nodes changes the output alike. The operator is cached while ``edge_index`` lives. Arguments
+    as of ``BundleConv``.
 
     >>> import torch, tangentbundle as tb
     >>> turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])
@@ -238,12 +249,14 @@ class TangentConv(BundleConv):
 
 
 class SheafConv(Configured):
-    r"""A bank of filters on a sheaf that it learns, ``(n, in_channels) -> (n, out_channels)``: in place of ``GCNConv``.
+    r"""A bank of filters on a sheaf that it learns, ``(n, in_channels) -> (n, out_channels)``: in
+    place of ``GCNConv``.
 
     .. math:: Y = \sum_{k=0}^{K} (I - L(X))^k X H_k .
 
-    Rows of x hold d vectors one after another: both numbers of channels are multiples of d, the dimension of the
-    stalks. ``order`` is K; ``builder`` and ``normalization`` are as of ``SheafTNN``.
+    Rows of x hold d vectors one after another: both numbers of channels are multiples of d, the
+    dimension of the stalks. ``order`` is K; ``builder`` and ``normalization`` are as of
+    ``SheafTNN``.
 
     >>> import torch, tangentbundle as tb
     >>> tb.nn.SheafConv(16, 32)(torch.randn(3, 16), torch.tensor([[0, 1], [1, 2]])).shape

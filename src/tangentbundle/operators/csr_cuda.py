@@ -1,4 +1,5 @@
-"""Triton kernels for matrices in CSR form, whose blocks change with every step: the fused step, and its gradient."""
+"""Triton kernels for matrices in CSR form, whose blocks change with every step: the fused step, and
+its gradient."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ def _rows_step(
     indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
-    ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr,
+    ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr,
+    PADDED: tl.constexpr,
 ):  # fmt: skip
-    """A program owns a few rows; those of its tile are (row, component), components padded to a power of two."""
+    """A program owns a few rows; those of its tile are (row, component), components padded to a
+    power of two."""
     real: tl.constexpr = x.dtype.element_ty
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
@@ -41,7 +44,8 @@ def _rows_step(
             )
     own = tl.load(order + row, mask=real_row, other=0).to(tl.int64)
     where = ((own * DIM + part) * C)[:, None] + lanes[None, :]
-    _finish(total, real_row[:, None] & inside, where, x, z, y, sources, source_coef, targets, target_coef,
+    _finish(total, real_row[:, None] & inside, where, x, z, y, sources, source_coef, targets,
+            target_coef,
             a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size, HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
 

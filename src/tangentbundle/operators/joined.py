@@ -1,4 +1,5 @@
-"""Several bundles as one: a block-diagonal operator, for training on many clouds of different sizes."""
+"""Several bundles as one: a block-diagonal operator, for training on many clouds of different
+sizes."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from .semigroup import Identity
 def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     """One operator on the points of all, one bundle after the other; nothing flows between them.
 
-    Signals are concatenated along the points: ``torch.cat(signals, dim=-3)``, and ``operator.split`` takes them apart.
-    Cheap: costly results are cached on the parts or computed when first needed.
+    Signals are concatenated along the points: ``torch.cat(signals, dim=-3)``, and
+    ``operator.split`` takes them apart. Cheap: costly results are cached on the parts or computed
+    when first needed.
 
     >>> import torch, tangentbundle as tb
     >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -39,8 +41,8 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     for part in parts:
         if not isinstance(part, (ConnectionLaplacian, Identity)) or type(part) is not type(first):
             raise InvalidInputError(
-                f"join takes operators of one kind, Laplacians or identities, got {type(first).__name__} and "
-                f"{type(part).__name__}."
+                "join takes operators of one kind, Laplacians or identities, got "
+                f"{type(first).__name__} and {type(part).__name__}."
             )
         if part.dim != first.dim:
             raise ShapeError(
@@ -48,11 +50,13 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
             )
         if part.dtype != first.dtype:
             raise DTypeError(
-                f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use .to()."
+                f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use "
+                ".to()."
             )
         if part.device != first.device:
             raise DeviceError(
-                f"joined operators must share a device, got {first.device} and {part.device}: use .to()."
+                f"joined operators must share a device, got {first.device} and {part.device}: use "
+                ".to()."
             )
     if isinstance(first, Identity):
         with torch.inference_mode(False):

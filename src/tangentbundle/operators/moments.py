@@ -20,9 +20,11 @@ def recurrence(
     radius: float = 1.0,
     targets: Callable[[int], Extras | None] = lambda m: None,
 ) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield T_m x in turn for the consecutive m >= 1 in ``terms``, from the two terms before (T_0 x twice for m = 1).
+    """Yield T_m x in turn for the consecutive m >= 1 in ``terms``, from the two terms before (T_0 x
+    twice for m = 1).
 
-    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten two steps later.
+    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten
+    two steps later.
     """
     buffers = [torch.empty_like(current), torch.empty_like(current)]
     for m in terms:
@@ -49,10 +51,12 @@ def chebyshev_moments(
     radius: float = 1.0,
     groups: torch.Tensor | None = None,
 ) -> np.ndarray:
-    r"""Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the matrix's row order.
+    r"""Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the
+    matrix's row order.
 
-    With ``groups`` (n,), numbers of groups of rows, moments ``(2 terms - 1, groups)``, summed over channels. Two
-    come from each term: :math:`2 \langle T_a x, T_b x \rangle = \langle x, (T_{a+b} + T_{|a-b|})\, x \rangle`.
+    With ``groups`` (n,), numbers of groups of rows, moments ``(2 terms - 1, groups)``, summed over
+    channels. Two come from each term:
+    :math:`2 \langle T_a x, T_b x \rangle = \langle x, (T_{a+b} + T_{|a-b|})\, x \rangle`.
     """
     weights, count = mass[:, None, None], 0 if groups is None else int(groups.max()) + 1
 

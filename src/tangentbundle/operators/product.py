@@ -2,9 +2,9 @@ r"""One primitive for every device: a fused step with the block-sparse average P
 
 .. math:: y = \alpha P x + \beta x + \gamma z + \sum_k b_k s_k, \qquad t_k \leftarrow t_k + a_k y.
 
-With only :math:`\alpha` and :math:`\beta` it is the product; with all it is one step of a Chebyshev recurrence, which
-reads the matrix once and each vector once. P is self-adjoint in the mass inner product, :math:`P^T = M P M^{-1}`:
-backward passes are the same step between two scalings.
+With only :math:`\alpha` and :math:`\beta` it is the product; with all it is one step of a Chebyshev
+recurrence, which reads the matrix once and each vector once. P is self-adjoint in the mass inner
+product, :math:`P^T = M P M^{-1}`: backward passes are the same step between two scalings.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def step(
 ) -> None:
     """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``. A matrix in files
-    registers a step of its own.
+    Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``. A
+    matrix in files registers a step of its own.
     """
     if is_sliced(matrix.indptr, matrix.order):
         from .cuda import cuda_step as kernel
@@ -113,7 +113,8 @@ def step(
 def add_outer(
     matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor
 ) -> None:
-    """The same by the kernel of the device, for matrices in CSR form and contiguous signals ``(n, d, c)``."""
+    """The same by the kernel of the device, for matrices in CSR form and contiguous signals
+    ``(n, d, c)``."""
     if use_triton(x.device):
         from .csr_cuda import csr_outer as kernel
     else:
@@ -135,11 +136,13 @@ def sort_rows(x: torch.Tensor, order: torch.Tensor, *, back: bool = False) -> to
 
 
 LIBRARY = torch.library.Library("tangentbundle", "DEF")
-"""``torch.library.custom_op`` would do the same, but its first call imports the complete compiler: 1.5 seconds."""
+"""``torch.library.custom_op`` would do the same, but its first call imports the complete compiler:
+1.5 seconds."""
 
 
 def torch_op(function: Callable[..., Any]) -> Any:
-    """Register an annotated function of tensors and numbers, opaque to ``torch.compile``, for all devices.
+    """Register an annotated function of tensors and numbers, opaque to ``torch.compile``, for all
+    devices.
 
     Returns ``torch.ops.tangentbundle.<name>``.
     """
@@ -158,15 +161,17 @@ def describe(
     *,
     by_channel: bool,
 ) -> Callable:
-    """Tell torch an operator's output shape (as a function on fake tensors), its derivatives, and how it is vectorised.
+    """Tell torch an operator's output shape (as a function on fake tensors), its derivatives, and
+    how it is vectorised.
 
-    Returns the function to call, whose ``operator`` is the one given. Derivatives that are registered for an operator
-    serve ``backward`` and ``torch.compile``; ``torch.func`` and forward mode take an ``autograd.Function`` with the
-    same ones. ``forward(inputs, tangents)`` is the tangent of the output.
+    Returns the function to call, whose ``operator`` is the one given. Derivatives that are
+    registered for an operator serve ``backward`` and ``torch.compile``; ``torch.func`` and forward
+    mode take an ``autograd.Function`` with the same ones. ``forward(inputs, tangents)`` is the
+    tangent of the output.
 
-    In ``torch.vmap`` replicas of the signal, which follows the five tensors of the matrix, become channels where the
-    operator treats these alike. Other batches (of coefficients, or of an operator that sums over channels) are taken
-    one by one.
+    In ``torch.vmap`` replicas of the signal, which follows the five tensors of the matrix, become
+    channels where the operator treats these alike. Other batches (of coefficients, or of an
+    operator that sums over channels) are taken one by one.
     """
     signal = 5
 
@@ -230,23 +235,24 @@ def describe(
 def sum_of_tangents(
     function: Callable, inputs: Sequence, tangents: Sequence, linear: Sequence[int]
 ) -> Tensor:
-    """The tangent of a function that is linear in each of some inputs, and has no forward derivative in the others."""
+    """The tangent of a function that is linear in each of some inputs, and has no forward
+    derivative in the others."""
     terms = []
     for place, tangent in enumerate(tangents):
         if tangent is None or place in CONSTANT:
             continue
         if place not in linear:
             raise InvalidInputError(
-                "forward-mode derivatives of filters do not pass through an operator that learns. Use backward mode: "
-                "torch.autograd.grad, or torch.func.jacrev."
+                "forward-mode derivatives of filters do not pass through an operator that learns. "
+                "Use backward mode: torch.autograd.grad, or torch.func.jacrev."
             )
         terms.append(function(*inputs[:place], tangent.contiguous(), *inputs[place + 1 :]))
     return sum(terms[1:], terms[0])
 
 
 CONSTANT = (0, 1, 3, 4)
-"""Inputs of the operators below that their outputs do not depend on smoothly: places of blocks, and the mass, which
-transposes alone need."""
+"""Inputs of the operators below that their outputs do not depend on smoothly: places of blocks, and
+the mass, which transposes alone need."""
 
 
 @torch_op
@@ -294,7 +300,8 @@ def outer(
     indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
     y: Tensor, x: Tensor, alpha: float,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``<y, alpha P x>`` in the blocks of P: ``alpha y_i x_j^T``, summed over channels.
+    """The gradient of ``<y, alpha P x>`` in the blocks of P: ``alpha y_i x_j^T``, summed over
+    channels.
 
     ``values`` gives its shape alone.
     """
@@ -309,7 +316,8 @@ def _keep_signals(ctx, inputs, output):
 
 
 def _outer_backward(ctx, grad):
-    """Blocks change with maps, and keep P self-adjoint: so is the matrix with the blocks ``grad``."""
+    """Blocks change with maps, and keep P self-adjoint: so is the matrix with the blocks
+    ``grad``."""
     indptr, cols, _, order, mass, y, x = ctx.saved_tensors
     grad_y, grad_x = (
         block_product(indptr, cols, grad.contiguous(), order, mass, signal, ctx.alpha, 0.0)

@@ -1,7 +1,8 @@
-r"""Operators known by their exponentials :math:`e^{t\Delta}`: the degenerate cases of the framework.
+r"""Operators known by their exponentials :math:`e^{t\Delta}`: the degenerate cases of the
+framework.
 
-On them the same filters and networks are ordinary ones: no diffusion makes a tangent bundle network a plain
-perceptron, translation along a path makes a filter the usual convolution in time.
+On them the same filters and networks are ordinary ones: no diffusion makes a tangent bundle network
+a plain perceptron, translation along a path makes a filter the usual convolution in time.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Identity(Semigroup):
 
     @classmethod
     def of(cls, num_points: int, dim: int = 1, dtype: torch.dtype | None = None) -> Identity:
-        """The identity on ``num_points`` points with fibres of dimension ``dim``, all points of equal mass.
+        """The identity on ``num_points`` points with fibres of dimension ``dim``, all points of
+        equal mass.
 
         Without a ``dtype`` it takes signals, and networks, in float32 and float64 alike.
         """
@@ -76,13 +78,15 @@ class Identity(Semigroup):
 class DirectedPath(Semigroup):
     r"""Translation along equally spaced points: :math:`\Delta = -\partial/\partial x`.
 
-    Then :math:`(e^{t\Delta} f)(x) = f(x - t)`. Zeros enter at the open end. Exponentials are exact for integer
-    multiples of the spacing, and refused otherwise; ``apply`` is the upwind difference, which only approximates the
-    derivative.
+    Then :math:`(e^{t\Delta} f)(x) = f(x - t)`. Zeros enter at the open end. Exponentials are exact
+    for integer multiples of the spacing, and refused otherwise; ``apply`` is the upwind difference,
+    which only approximates the derivative.
 
     >>> import numpy as np, tangentbundle as tb
     >>> f, h = np.array([1.0, 2.0, 3.0, 4.0]), [0.5, 0.25]
-    >>> tb.FIR(h)(DirectedPath.of(4), f.reshape(4, 1, 1)).ravel().tolist() == np.convolve(f, h)[:4].tolist()
+    >>> tb.FIR(h)(DirectedPath.of(4), f.reshape(4, 1, 1)).ravel().tolist() == np.convolve(f, h)[
+    ...     :4
+    ... ].tolist()
     True
     """
 
@@ -122,6 +126,7 @@ class DirectedPath(Semigroup):
         steps = round(t / self.spacing)
         if steps < 0 or abs(steps * self.spacing - t) > 1e-9 * max(t, self.spacing):
             raise InvalidInputError(
-                f"a path with spacing {self.spacing:g} can be translated by integer multiples of it, not by {t:g}."
+                f"a path with spacing {self.spacing:g} can be translated by integer multiples of "
+                f"it, not by {t:g}."
             )
         return self._translate(steps, x)

@@ -1,8 +1,9 @@
 """Vector instructions for the CPU kernels, emitted through numba.
 
-A plain numba loop over channels cannot keep its running sums in registers: the compiler must assume that the output
-overlaps the input. Here the sums of one row and one tile of channels are explicit LLVM vectors, carried through the
-loop over edges; LLVM lowers a vector to whatever the machine has (AVX-512, AVX2, NEON).
+A plain numba loop over channels cannot keep its running sums in registers: the compiler must assume
+that the output overlaps the input. Here the sums of one row and one tile of channels are explicit
+LLVM vectors, carried through the loop over edges; LLVM lowers a vector to whatever the machine has
+(AVX-512, AVX2, NEON).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ LEAD = 80
 
 
 class _Emitter:
-    """Loads, stores and arithmetic on ``width`` channels of C-contiguous arrays of one real type."""
+    """Loads, stores and arithmetic on ``width`` channels of C-contiguous arrays of one real
+    type."""
 
     def __init__(self, context, builder, real, width):
         self.context, self.b, self.width = context, builder, width
@@ -56,7 +58,8 @@ class _Emitter:
         return self.b.fadd(product, y, flags=("contract",))
 
     def flip(self, x, sign):
-        """-x where an integer is negative, else x: two bit operations, negligible next to the sums."""
+        """-x where an integer is negative, else x: two bit operations, negligible next to the
+        sums."""
         bits = ir.IntType(8 * self.align)
         wide = sign if sign.type == bits else self.b.sext(sign, bits)
         mask = self.splat(self.b.and_(wide, ir.Constant(bits, 1 << (bits.width - 1))))
@@ -90,7 +93,8 @@ class _Emitter:
         return index, sums, (head, done)
 
     def close(self, index, sums, new, blocks):
-        """Close a loop, in a way that LLVM cannot count its turns: rows are short, and unrolling makes them slower."""
+        """Close a loop, in a way that LLVM cannot count its turns: rows are short, and unrolling
+        makes them slower."""
         head, done = blocks
         opaque = ir.FunctionType(self.index, [self.index])
         following = self.b.asm(opaque, "", "=r,0", [self.b.add(index, self.const(1))], False)
@@ -163,7 +167,8 @@ def _gathered(em, r, edge):
 
 
 def _prefetch_gathered(em, r, edge, component):
-    """Ask for what a later edge will read: signals in another order than the curve's are read at random."""
+    """Ask for what a later edge will read: signals in another order than the curve's are read at
+    random."""
     later = em.b.add(edge, em.const(LEAD))
     later = em.b.select(em.b.icmp_signed("<", later, r.last_edge), later, r.last_edge)
     _, first = _gathered(em, r, later)
@@ -171,7 +176,8 @@ def _prefetch_gathered(em, r, edge, component):
 
 
 def _finish(em, total, component, r):
-    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``, for one component."""
+    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``,
+    for one component."""
     b = em.b
 
     def place(row):
@@ -195,7 +201,8 @@ def _finish(em, total, component, r):
 
 
 def _emit_plane(em, r):
-    """d = 2: each edge holds (w cos, w sin); a complemented column marks a reflection, which first flips x1."""
+    """d = 2: each edge holds (w cos, w sin); a complemented column marks a reflection, which first
+    flips x1."""
     b = em.b
     index, sums, blocks = em.loop(r.start, r.stop, [em.zero()] * 4)
     for component in range(2):

@@ -10,11 +10,12 @@ from .style import LINES, axes_or_new
 
 
 def multiplicities(values: np.ndarray, errors: np.ndarray | float = 0.0) -> list[int]:
-    """Sizes of groups of eigenvalues ``(k,)``, ascending, that agree within their standard ``errors`` ``(k,)``.
+    """Sizes of groups of eigenvalues ``(k,)``, ascending, that agree within their standard
+    ``errors`` ``(k,)``.
 
-    The error bars of neighbours in a group overlap. A group of m that is wider than errors
-    spread m equal numbers, about :math:`2 \\sqrt m` errors, is split into single eigenvalues. Numbers that agree to six
-    digits always form a group. The last group may be incomplete.
+    The error bars of neighbours in a group overlap. A group of m that is wider than errors spread m
+    equal numbers, about :math:`2 \\sqrt m` errors, is split into single eigenvalues. Numbers that
+    agree to six digits always form a group. The last group may be incomplete.
 
     >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.2]), 0.1)
     [1, 3, 1, 1]
@@ -34,10 +35,11 @@ def multiplicities(values: np.ndarray, errors: np.ndarray | float = 0.0) -> list
 
 
 def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any = None) -> Any:
-    """Eigenvalues of minus the Laplacian, with a bracket over those that agree within their errors; returns axes.
+    """Eigenvalues of minus the Laplacian, with a bracket over those that agree within their errors;
+    returns axes.
 
-    ``errors`` ``(k,)`` are standard errors, such as those of ``diagnostics.sampling_errors``; without them only
-    eigenvalues that agree to six digits get a bracket.
+    ``errors`` ``(k,)`` are standard errors, such as those of ``diagnostics.sampling_errors``;
+    without them only eigenvalues that agree to six digits get a bracket.
 
     >>> import tangentbundle as tb
     >>> from tangentbundle.diagnostics import sampling_errors

@@ -44,14 +44,12 @@ def field(
     Surfaces in space, meshes and dense clouds alike, are shaded and hide what lies behind them.
 
     Args:
-        points: ``(n, D)``; for D > 3 the three principal axes are shown.
-        vectors: ambient vectors ``(n, D)``, or None for points alone.
-        faces: triangles ``(f, 3)`` of a mesh.
-        surface: more points ``(m, 3)`` of the surface, to shade it well where ``points`` are few.
-        color: a number for each point ``(n,)``; by default the length of its vector.
-        label, top: name and end of the colour scale.
-        arrows: the largest number of arrows, spread evenly.
-        scale: length of an arrow for a vector of length one; by default long arrows reach the next one.
+        points: ``(n, D)``; for D > 3 the three principal axes are shown. vectors: ambient vectors
+        ``(n, D)``, or None for points alone. faces: triangles ``(f, 3)`` of a mesh. surface: more
+        points ``(m, 3)`` of the surface, to shade it well where ``points`` are few. color: a number
+        for each point ``(n,)``; by default the length of its vector. label, top: name and end of
+        the colour scale. arrows: the largest number of arrows, spread evenly. scale: length of an
+        arrow for a vector of length one; by default long arrows reach the next one.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -87,7 +85,8 @@ def field(
         values = length if color is None else host(float_tensor(color, "color")[0].detach())
         if values.shape != length.shape:
             raise ShapeError(
-                f"expected a color {length.shape}, a number for each point, got shape {values.shape}."
+                f"expected a color {length.shape}, a number for each point, got shape "
+                f"{values.shape}."
             )
         alpha = None if depth is None else 0.3 + 0.7 * depth[rows]
         look = {
@@ -117,14 +116,16 @@ def field(
 def _arrow_rows(
     points: np.ndarray, places: np.ndarray, length: np.ndarray, visible: np.ndarray, count: int
 ) -> np.ndarray:
-    """Points that get arrows, near ones last: visible ones, spread evenly, whose vectors are not too short to draw."""
+    """Points that get arrows, near ones last: visible ones, spread evenly, whose vectors are not
+    too short to draw."""
     rows = np.flatnonzero(visible & ((length > 1e-3 * top_of(length)) | (length.max() == 0)))
     rows = rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
     return rows[np.argsort(places[rows, -1])]
 
 
 def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:
-    """Dots, fainter toward the back; returns the depth of each point, 0 at the back and 1 in front."""
+    """Dots, fainter toward the back; returns the depth of each point, 0 at the back and 1 in
+    front."""
     axes.set_axis_off()
     depth = 1 - (places[:, 2].max() - places[:, 2]) / (np.ptp(places[:, 2]) or 1.0)
     rows = spread_out(places, 6000)

@@ -1,4 +1,5 @@
-"""Interactive fields with plotly: turn, zoom, read values under the mouse, choose one of several layers."""
+"""Interactive fields with plotly: turn, zoom, read values under the mouse, choose one of several
+layers."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def interactive_field(
     unit: str = "",
     up: str = "z",
 ) -> Any:
-    """Arrows on a surface, in a cloud or in the plane, to turn and zoom, and streamlines; returns a plotly figure.
+    """Arrows on a surface, in a cloud or in the plane, to turn and zoom, and streamlines; returns a
+    plotly figure.
 
     The interactive counterpart of ``field``: in a notebook the last line of a cell shows it.
 
@@ -68,11 +70,12 @@ def side_by_side(
     faces: np.ndarray | None = None,
     up: str = "z",
 ) -> list[Any]:
-    """A plotly figure for each group of layers, one layer shown at a time, on the same axes and scales.
+    """A plotly figure for each group of layers, one layer shown at a time, on the same axes and
+    scales.
 
-    Arrows are in space or in the plane, or on a map of the unit sphere. Large layers are thinned, spread evenly.
-    ``faces`` are triangles of the first layer's points; they, or the surface that the points of the largest layer form,
-    hide what is behind them.
+    Arrows are in space or in the plane, or on a map of the unit sphere. Large layers are thinned,
+    spread evenly. ``faces`` are triangles of the first layer's points; they, or the surface that
+    the points of the largest layer form, hide what is behind them.
     """
     layers = [layer for group in groups for layer in group]
     draw: Callable[[list[Layer]], Any]
@@ -198,7 +201,8 @@ def _traces(
 ) -> list:
     """Dots, and arrows or streamlines, of a layer: above both sides of a surface, or on a map.
 
-    On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds them.
+    On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds
+    them.
     """
     places = layer.points if chart is None else chart.project(layer.points)
     flat, dim = dataclasses.replace(layer, points=places, color=layer.numbers), places.shape[1]
@@ -239,7 +243,8 @@ def _traces(
 
 
 def _dots(layer: Layer, **marker: Any) -> Any:
-    """Markers with all values under the mouse, and with a colour scale if there is something to colour."""
+    """Markers with all values under the mouse, and with a colour scale if there is something to
+    colour."""
     rows = np.sort(spread_out(layer.points, MAX_DOTS))
     marker, hover = {"line": {"width": 0}, "color": LINES[4], **marker}, dict[str, Any]()
     if layer.values:
@@ -260,7 +265,8 @@ def _dots(layer: Layer, **marker: Any) -> Any:
 
 
 def _color_bar(layer: Layer, numbers: np.ndarray) -> dict[str, Any]:
-    """A horizontal bar below the picture; its title has the range of the numbers, which may go beyond the colours."""
+    """A horizontal bar below the picture; its title has the range of the numbers, which may go
+    beyond the colours."""
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     text = f"{with_unit(layer.label, layer.unit)} ({low:.3g} to {high:.3g})"
     place = {"orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom"}
@@ -350,9 +356,11 @@ def _reference_arrow(layer: Layer, low: np.ndarray, high: np.ndarray) -> list[An
 def _figure(
     layers: Sequence[Layer], shared: list[Any], groups: list[list[Any]], ratio: float, **layout: Any
 ) -> Any:
-    """A figure of traces that are always shown and of those of each layer, with a button for each layer.
+    """A figure of traces that are always shown and of those of each layer, with a button for each
+    layer.
 
-    ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other pages' buttons.
+    ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other
+    pages' buttons.
     """
     owners = [None] * len(shared) + [k for k, group in enumerate(groups) for _ in group]
     choices: list[Any] = [

@@ -1,4 +1,5 @@
-"""What a picture shows, for both renderers: layers of points, vectors and numbers, on scales that they share."""
+"""What a picture shows, for both renderers: layers of points, vectors and numbers, on scales that
+they share."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ MAX_DOTS, MAX_ARROWS, MAX_STREAMLINES = 2000, 400, 150
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One field of an interactive picture. Layers with the same ``label`` share a colour scale and a scale of arrows.
+    """One field of an interactive picture. Layers with the same ``label`` share a colour scale and
+    a scale of arrows.
 
     Args:
         name: text of the button that shows the layer.
@@ -87,7 +89,8 @@ class Layer:
         return foot, tips(foot, self.arrow / self.longest * move, 2 * self.arrow)
 
     def curves(self, chart: EqualAreaMap | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Arrows or streamlines ``(m, k, D)`` with gaps of NaN, and their numbers ``(m,)``; in the plane of a map."""
+        """Arrows or streamlines ``(m, k, D)`` with gaps of NaN, and their numbers ``(m,)``; in the
+        plane of a map."""
         assert self.vectors is not None
         points, vectors, length = self.points, self.vectors, np.linalg.norm(self.vectors, axis=1)
         rows = spread_out(points, MAX_STREAMLINES if self.streamlines else MAX_ARROWS)
@@ -116,10 +119,12 @@ class Layer:
 def streamlines(
     points: np.ndarray, vectors: np.ndarray, rows: np.ndarray, length: float = 0.3
 ) -> np.ndarray:
-    """Curves ``(m, k, D)`` along vectors ``(n, D)`` at points ``(n, D)``, with their middles at the points of ``rows``.
+    """Curves ``(m, k, D)`` along vectors ``(n, D)`` at points ``(n, D)``, with their middles at the
+    points of ``rows``.
 
-    They are up to ``length`` times as long as the picture is wide; NaN where the field vanishes or points end. Steps
-    follow the mean direction of 12 neighbours, weighted by inverse squared distance, and end on their plane.
+    They are up to ``length`` times as long as the picture is wide; NaN where the field vanishes or
+    points end. Steps follow the mean direction of 12 neighbours, weighted by inverse squared
+    distance, and end on their plane.
     """
     tree, step = cKDTree(points), 0.5 * spacing(points)
     weakest = 1e-2 * np.quantile(np.linalg.norm(vectors, axis=1), 0.9)
@@ -157,7 +162,8 @@ def streamlines(
 
 
 def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
-    """Curves through the tips of arrows and both ends of their heads, ``(m, 5, D)``, that end with NaN.
+    """Curves through the tips of arrows and both ends of their heads, ``(m, 5, D)``, that end with
+    NaN.
 
     In space, heads lie along a round surface about the ``centre`` ``(3,)``.
     """
@@ -172,7 +178,8 @@ def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = N
 
 
 def aligned(layers: Sequence[Layer]) -> list[Layer]:
-    """Layers with their ``top``, ``longest`` and ``arrow`` filled in, equal for all layers of one label."""
+    """Layers with their ``top``, ``longest`` and ``arrow`` filled in, equal for all layers of one
+    label."""
     size = extent(np.concatenate([layer.points for layer in layers]))
     scales: dict[str, tuple[float, float, float]] = {}
     for layer in layers:
@@ -194,12 +201,14 @@ def aligned(layers: Sequence[Layer]) -> list[Layer]:
 def in_picture(
     points: Array, vectors: Array | None, axes: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Points and vectors in two or three dimensions, along ``axes`` ``(D, 2 or 3)``, and the names of these."""
+    """Points and vectors in two or three dimensions, along ``axes`` ``(D, 2 or 3)``, and the names
+    of these."""
     points = points_array(points)[0]
     vectors = None if vectors is None else points_array(vectors, "vectors")[0]
     if vectors is not None and vectors.shape != points.shape:
         raise ShapeError(
-            f"expected points (n, D) and ambient vectors (n, D), got {points.shape} and {vectors.shape}."
+            f"expected points (n, D) and ambient vectors (n, D), got {points.shape} and "
+            f"{vectors.shape}."
         )
     axes = shown_axes(points) if axes is None else axes
     names = (
@@ -211,7 +220,8 @@ def in_picture(
 
 
 def shown_axes(points: np.ndarray) -> np.ndarray:
-    """Directions ``(D, 2 or 3)`` to draw points ``(n, D)`` along: the axes, or the three widest directions."""
+    """Directions ``(D, 2 or 3)`` to draw points ``(n, D)`` along: the axes, or the three widest
+    directions."""
     if not len(points):
         raise ShapeError(f"expected at least one point (n, D), got shape {points.shape}.")
     if points.shape[1] <= 3:

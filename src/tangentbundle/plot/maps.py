@@ -37,18 +37,22 @@ def earth_map(
     colorbar: bool = True,
     axes: Any = None,
 ) -> Any:
-    """Wind (east, north) ``(n, 2)``, or a number ``(n,)``, at places in degrees ``(n,)``; returns matplotlib axes.
+    """Wind (east, north) ``(n, 2)``, or a number ``(n,)``, at places in degrees ``(n,)``; returns
+    matplotlib axes.
 
-    Wind is coloured by speed; numbers of either sign get diverging colours with zero in the middle. Many places fill
-    the map with colour, few are arrows or dots; missing values (NaN) are rings. The default projection shows the globe,
-    or the region of the places. ``top`` is the end of the colour scale.
+    Wind is coloured by speed; numbers of either sign get diverging colours with zero in the middle.
+    Many places fill the map with colour, few are arrows or dots; missing values (NaN) are rings.
+    The default projection shows the globe, or the region of the places. ``top`` is the end of the
+    colour scale.
 
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind().during(slice(0, 1))
     >>> axes = tb.plot.earth_map(wind.lat, wind.lon, wind.components[0], title="January 1982")
     >>> axes.get_title()
     'January 1982'
-    >>> axes = tb.plot.earth_map(wind.lat, wind.lon, wind.components[0, :, 0], label="eastward wind", unit="m/s")
+    >>> axes = tb.plot.earth_map(
+    ...     wind.lat, wind.lon, wind.components[0, :, 0], label="eastward wind", unit="m/s"
+    ... )
     """
     (points, frames, _), values = (
         latlon_frames(lat, lon),
@@ -56,7 +60,8 @@ def earth_map(
     )
     if values.shape not in ((len(points),), (len(points), 2)):
         raise ShapeError(
-            f"expected {len(points)} numbers, or winds ({len(points)}, 2), got shape {values.shape}."
+            f"expected {len(points)} numbers, or winds ({len(points)}, 2), got shape "
+            f"{values.shape}."
         )
     axes, chart = style.axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
     is_wind = values.ndim == 2
@@ -102,7 +107,8 @@ def earth_map(
 
 
 def quantity(field: Field) -> str:
-    """What the length of a vector of a file is: the wind's speed, another speed on the globe, or a length."""
+    """What the length of a vector of a file is: the wind's speed, another speed on the globe, or a
+    length."""
     if not isinstance(field.space, Globe):
         return "length"
     name = re.split(r"[\s(\[]", field.names[0].lower())[0]
@@ -110,7 +116,8 @@ def quantity(field: Field) -> str:
 
 
 def map_box(chart: EqualAreaMap, places: np.ndarray, ends: np.ndarray | None) -> Box:
-    """Corners of what a map shows: the globe, or the region of places ``(n, 2)`` and the ends of their arrows."""
+    """Corners of what a map shows: the globe, or the region of places ``(n, 2)`` and the ends of
+    their arrows."""
     return (
         box_around(chart.outline(), margin=0.02)
         if chart.radius is None
@@ -127,7 +134,8 @@ def map_frame(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> np.ndar
 def map_labels(
     chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
 ) -> list[tuple[str, np.ndarray, bool]]:
-    """Names of the graticule's lines, their places, and whether they are parallels; these clear of the globe's rim."""
+    """Names of the graticule's lines, their places, and whether they are parallels; these clear of
+    the globe's rim."""
     away = 1.035 if chart.radius is None else 1.0
     return [
         (text, place * (away if parallel else 1), parallel)
@@ -138,7 +146,8 @@ def map_labels(
 def raster(
     chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, box: Box, pixels: int
 ) -> np.ndarray:
-    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points."""
+    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far
+    from all points."""
     low, (wide, tall) = box[0], box[1] - box[0]
     columns = max(int(np.sqrt(pixels * wide / tall)), 2)
     rows = max(int(columns * tall / wide), 2)

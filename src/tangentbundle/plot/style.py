@@ -28,7 +28,8 @@ LINES = (
 def canvas(
     rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.6, 4.2), **options: Any
 ) -> tuple[Any, Any]:
-    """A figure and its axes ``(rows, columns)``, ``size`` inches each, outside of pyplot: nothing to close, no display.
+    """A figure and its axes ``(rows, columns)``, ``size`` inches each, outside of pyplot: nothing
+    to close, no display.
 
     >>> figure, axes = canvas(1, 2)
     >>> axes.shape
@@ -78,7 +79,8 @@ def length_colors() -> Any:
 
 
 def top_of(values: np.ndarray) -> float:
-    """The end of a colour scale: the largest number, or the 98 % quantile if that is much less; never zero."""
+    """The end of a colour scale: the largest number, or the 98 % quantile if that is much less;
+    never zero."""
     finite = np.asarray(values)[np.isfinite(values)]
     if not len(finite) or finite.max() <= 0:
         return 1.0
@@ -89,7 +91,8 @@ def top_of(values: np.ndarray) -> float:
 def add_color_bar(
     axes: Any, drawn: Any, values: np.ndarray, label: str, shrink: float = 0.75
 ) -> Any:
-    """A colour bar that names the largest of the values ``(n,)`` shown if the colours end before it."""
+    """A colour bar that names the largest of the values ``(n,)`` shown if the colours end before
+    it."""
     largest, top = float(np.nanmax(values, initial=0.0)), drawn.get_clim()[1]
     beyond = largest > 1.005 * top
     look = (

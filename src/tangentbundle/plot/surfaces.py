@@ -13,12 +13,14 @@ from ..geometry.known_frames import normal_frames
 from .views import View, extent, spacing, spread_out
 
 MIN_POINTS, MAX_SPACING = 400, 0.16
-"""A cloud of fewer points, or whose distances are a larger share of its size, is not drawn as a surface."""
+"""A cloud of fewer points, or whose distances are a larger share of its size, is not drawn as a
+surface."""
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Triangles ``(f, 3)`` between points ``(m, 3)`` with unit normals of either sign ``(m, 3)``."""
+    """Triangles ``(f, 3)`` between points ``(m, 3)`` with unit normals of either sign
+    ``(m, 3)``."""
 
     points: np.ndarray
     faces: np.ndarray
@@ -28,7 +30,8 @@ class Surface:
     def of(
         cls, points: np.ndarray, faces: np.ndarray | None = None, most: int = 3000
     ) -> Surface | None:
-        """Of a mesh, or between ``most`` points of a cloud that looks like a surface; otherwise None."""
+        """Of a mesh, or between ``most`` points of a cloud that looks like a surface; otherwise
+        None."""
         if faces is not None:
             faces = np.asarray(faces)
             known = faces.dtype.kind in "iu" and faces.ndim == 2 and faces.shape[1] == 3
@@ -55,14 +58,16 @@ class Surface:
         return cls(points, _triangles(points, near, axes[:, :, 0]), axes[:, :, 0])
 
     def light(self, view: View) -> np.ndarray:
-        """Brightness ``(m,)`` of both sides, between 0 and 1, lit from above the viewer's shoulder."""
+        """Brightness ``(m,)`` of both sides, between 0 and 1, lit from above the viewer's
+        shoulder."""
         source = view.axes.T @ np.array([0.15, 0.42, 0.9])  # right, up, toward the viewer
         return np.clip(np.abs(self.normals @ source), 0, 1)
 
     def visible(
         self, view: View, places: np.ndarray, pixels: int = 100, samples: int = 300_000
     ) -> np.ndarray:
-        """Which places ``(n, 3)`` are not behind the surface: a depth buffer of random points of its triangles."""
+        """Which places ``(n, 3)`` are not behind the surface: a depth buffer of random points of
+        its triangles."""
         corners, rng = view.project(self.points)[self.faces], np.random.default_rng(0)
         sides = corners[:, 1:] - corners[:, :1]
         area = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
@@ -91,9 +96,11 @@ class Surface:
 
 
 def _triangles(points: np.ndarray, near: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """Triangles ``(f, 3)``: around each point those of Delaunay with its neighbours ``(n, k)``, in its plane.
+    """Triangles ``(f, 3)``: around each point those of Delaunay with its neighbours ``(n, k)``, in
+    its plane.
 
-    Neighbours far above the plane are left out: they belong to another sheet, or to the far side of a thin tube.
+    Neighbours far above the plane are left out: they belong to another sheet, or to the far side of
+    a thin tube.
     """
     offsets = points[near] - points[:, None]
     rise = np.abs(np.einsum("nkd,nd->nk", offsets, normals))

@@ -1,4 +1,5 @@
-"""Reports for the browser: input, results and figures of a command in one HTML file that needs no network."""
+"""Reports for the browser: input, results and figures of a command in one HTML file that needs no
+network."""
 
 from __future__ import annotations
 
@@ -62,7 +63,10 @@ def write_report(summary: Summary, path: Path) -> None:
         sections=_sections(summary),
         pictures={path.stem: base64.b64encode(path.read_bytes()).decode() for path in images},
         library=extra("plotly.offline", "Reports", "plot").get_plotlyjs(),
-        footer=f"tangentbundle {version('tangentbundle')}, Python {platform.python_version()}, {summary.seconds:.1f} s",
+        footer=(
+            f"tangentbundle {version('tangentbundle')}, Python {platform.python_version()}, "
+            f"{summary.seconds:.1f} s"
+        ),
     )
     with replacing(path) as place:
         place.write_text(content, encoding="utf-8")
@@ -71,20 +75,26 @@ def write_report(summary: Summary, path: Path) -> None:
 def _sections(summary: Summary) -> list[dict[str, Any]]:
     """Return the figures of a summary: fields, spectrum and forecast skill.
 
-    A section has a title, a note, and either panels (plotly figures as JSON, side by side with linked views) or a chart
-    (SVG in base64).
+    A section has a title, a note, and either panels (plotly figures as JSON, side by side with
+    linked views) or a chart (SVG in base64).
     """
     found = [] if summary.before is None else [_fields(summary, summary.before)]
     if summary.eigenvalues is not None:
         errors = "within their sampling errors (vertical bars)"
-        note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
+        note = (
+            "Brackets: eigenvalues that agree "
+            f"{'to six digits' if summary.eigenvalue_errors is None else errors}."
+        )
         found.append(
             _chart(
                 "Spectrum", note, partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)
             )
         )
     if summary.before is not None and (rows := summary.data.get("skill")):
-        note = "Errors at held-out times. A forecast has skill where its error is below that of the climatology."
+        note = (
+            "Errors at held-out times. A forecast has skill where its error is below that of "
+            "the climatology."
+        )
         found.append(_chart("Skill", note, partial(_skill, rows, summary.before.units)))
     return found
 
@@ -103,7 +113,8 @@ def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _fields(summary: Summary, before: Field) -> dict[str, Any]:
-    """Return the section of the fields, on a map or in space, with the input to the left of the result."""
+    """Return the section of the fields, on a map or in space, with the input to the left of the
+    result."""
     layers = _layers(summary, before)
     space, dims, most = (
         before.space,
@@ -225,7 +236,8 @@ def _date(field: Field, number: int) -> str:
 def _layer(
     name: str, field: Field, label: str, values: dict[str, np.ndarray] | None = None, **colored: Any
 ) -> Layer:
-    """Return vectors or numbers at the points of a field; the pointer shows coordinates, ``values`` and lengths."""
+    """Return vectors or numbers at the points of a field; the pointer shows coordinates, ``values``
+    and lengths."""
     shown = [
         *zip(field.space.names, field.space.coordinates.T, strict=True),
         *(values or {}).items(),
@@ -261,5 +273,6 @@ def _ambient(field: Field, number: int = 0) -> np.ndarray:
 
 
 def _deviation(std: np.ndarray) -> np.ndarray:
-    """Return the root mean square ``(n,)`` of the standard deviations ``(n, c)`` of the components."""
+    """Return the root mean square ``(n,)`` of the standard deviations ``(n, c)`` of the
+    components."""
     return np.sqrt(np.square(std).mean(axis=1))

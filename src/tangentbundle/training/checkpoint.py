@@ -16,7 +16,8 @@ KIND = "tangentbundle.training"
 
 
 class Checkpoint:
-    """A folder for the state of a training, written atomically every ``every`` seconds, at Ctrl-C and at the end."""
+    """A folder for the state of a training, written atomically every ``every`` seconds, at Ctrl-C
+    and at the end."""
 
     def __init__(self, folder: str | os.PathLike, every: float = 20.0) -> None:
         self.folder, self.every, self.written = Path(folder), every, time.monotonic()
@@ -49,7 +50,8 @@ class Checkpoint:
         state, identity = read_tensors(self.path, KIND)
         if identity != training.identity:
             raise InvalidInputError(
-                f"{self.path} is the checkpoint of another network or optimiser. Choose another folder, or delete it."
+                f"{self.path} is the checkpoint of another network or optimiser. Choose another "
+                "folder, or delete it."
             )
         try:
             moments: dict[int, dict[str, torch.Tensor]] = {}

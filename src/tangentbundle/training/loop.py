@@ -41,29 +41,34 @@ def predict_batch(net: torch.nn.Module, batch: Any) -> tuple[Any, torch.Tensor]:
         or not isinstance(batch[-1], torch.Tensor)
     ):
         raise InvalidInputError(
-            "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), ...]. Use loss= for "
-            "others."
+            "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), "
+            "...]. Use loss= for others."
         )
     *inputs, target = batch
     return net(*inputs), target
 
 
 def squared_error(net: torch.nn.Module, batch: Any) -> torch.Tensor:
-    """The mean squared error of ``net(*inputs)`` against the last member of a batch ``(*inputs, target)``."""
+    """The mean squared error of ``net(*inputs)`` against the last member of a batch
+    ``(*inputs, target)``."""
     prediction, target = predict_batch(net, batch)
     if not isinstance(prediction, torch.Tensor) or prediction.shape != target.shape:
         shape = getattr(prediction, "shape", type(prediction).__name__)
         raise ShapeError(
-            f"the network returns {shape}, the target is {target.shape}. Make them equal, or give a loss= of your own."
+            f"the network returns {shape}, the target is {target.shape}. Make them equal, or give "
+            "a loss= of your own."
         )
     return (prediction - target).square().mean()
 
 
 class Criterion:
-    """The loss of batches ``(*inputs, target)`` by a function of prediction and target, such as those of torch.
+    """The loss of batches ``(*inputs, target)`` by a function of prediction and target, such as
+    those of torch.
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Torus().sample(200, seed=0).astype("float32")
+    ... ).laplacian()
     >>> x = torch.randn(200, 2, 1, generator=torch.Generator().manual_seed(0))
     >>> absolute = tb.training.Criterion(torch.nn.functional.l1_loss)
     >>> net = tb.nn.TNN([1, 4, 1])
@@ -85,11 +90,13 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Fit:
-    """The result of a training: the best value of the loss ``monitor``, its epoch, and losses of all epochs by name.
+    """The result of a training: the best value of the loss ``monitor``, its epoch, and losses of
+    all epochs by name.
 
-    ``best`` is the loss of the weights that the network has after training. Without validation data that is the mean
-    training loss of fixed weights; with them, the training loss in ``history`` is the mean over the steps of an epoch.
-    With replicas every loss is a list. ``stopped`` is "epochs", "patience" or "diverged".
+    ``best`` is the loss of the weights that the network has after training. Without validation data
+    that is the mean training loss of fixed weights; with them, the training loss in ``history`` is
+    the mean over the steps of an epoch. With replicas every loss is a list. ``stopped`` is
+    "epochs", "patience" or "diverged".
     """
 
     monitor: str
@@ -125,26 +132,34 @@ def fit(
     """Train a network in place, and leave it with its best weights.
 
     Args:
-        data: batches, anything that ``loss(net, batch)`` takes; with the default loss ``(*inputs, target)``.
-        loss: a function ``loss(net, batch)`` that returns a number, or for ``training.Replicas`` one for each
-            ``(R,)``: each then stops by itself. ``training.Criterion(function)`` makes one of a function of prediction
-            and target.
-        epochs: passes through the data at most.
-        lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
-        schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
-        validation: batches whose mean loss chooses the best weights. By default the mean loss of ``data`` does; after
-            an epoch of several steps it is computed again, since every step has changed the weights.
-        patience: stop after this number of epochs without an improvement by more than ``min_delta``.
-        clip: largest norm of the gradient, of each replica by itself.
-        accumulate: batches whose mean gradient gives one step.
-        checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
-            to the same numbers as an uninterrupted run. Networks that ``save`` cannot write are refused at once.
-        seed: of the order of the batches.
-        fabric: a launched ``lightning_fabric.Fabric``: one step uses ``accumulate`` batches of every process.
+        data: batches, anything that ``loss(net, batch)`` takes; with the default loss
+        ``(*inputs, target)``. loss: a function ``loss(net, batch)`` that returns a number, or for
+        ``training.Replicas`` one for each
+            ``(R,)``: each then stops by itself. ``training.Criterion(function)`` makes one of a
+            function of prediction and target.
+        epochs: passes through the data at most. lr, optimizer: Adam with this rate, or a function
+        from parameters to an optimiser. schedule: a factor of the rate for every epoch, such as
+        ``lambda epoch: 0.999**epoch``. validation: batches whose mean loss chooses the best
+        weights. By default the mean loss of ``data`` does; after
+            an epoch of several steps it is computed again, since every step has changed the
+            weights.
+        patience: stop after this number of epochs without an improvement by more than
+        ``min_delta``. clip: largest norm of the gradient, of each replica by itself. accumulate:
+        batches whose mean gradient gives one step. checkpoint: a folder, or
+        ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
+            to the same numbers as an uninterrupted run. Networks that ``save`` cannot write are
+            refused at once.
+        seed: of the order of the batches. fabric: a launched ``lightning_fabric.Fabric``: one step
+        uses ``accumulate`` batches of every process.
 
     >>> import torch, tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32"))
-    >>> lap, x = bundle.laplacian(), torch.randn(200, 2, 1, generator=torch.Generator().manual_seed(0))
+    >>> bundle = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Torus().sample(200, seed=0).astype("float32")
+    ... )
+    >>> lap, x = (
+    ...     bundle.laplacian(),
+    ...     torch.randn(200, 2, 1, generator=torch.Generator().manual_seed(0)),
+    ... )
     >>> net = tb.nn.TNN([1, 4, 1])
     >>> result = tb.fit(net, [(x, lap, tb.Heat(1.0)(lap, x))], epochs=50, progress=False)
     >>> result.epochs, result.stopped, bool(result.best < result.history["training loss"][0])
@@ -191,7 +206,8 @@ def fit(
 
 
 def _hidden_numbers(batch: Any, parameters: Sequence[torch.Tensor]) -> float:
-    """Numbers in a hidden signal, more or less: the largest tensor of a batch times the channels of a layer."""
+    """Numbers in a hidden signal, more or less: the largest tensor of a batch times the channels of
+    a layer."""
     if not isinstance(batch, (list, tuple)):
         return math.inf  # unknown
     largest = max((value.numel() for value in batch if isinstance(value, torch.Tensor)), default=0)
@@ -201,8 +217,8 @@ def _hidden_numbers(batch: Any, parameters: Sequence[torch.Tensor]) -> float:
 class Training(torch.nn.Module):
     """The state of a training as one module: the network, its best weights, and losses.
 
-    ``best``, ``best_epoch``, ``waited`` (epochs without improvement) and ``diverged`` are scalars, or ``(replicas,)``:
-    every replica keeps its own best weights and stops by itself.
+    ``best``, ``best_epoch``, ``waited`` (epochs without improvement) and ``diverged`` are scalars,
+    or ``(replicas,)``: every replica keeps its own best weights and stops by itself.
     """
 
     best: torch.Tensor
@@ -265,7 +281,8 @@ class Training(torch.nn.Module):
         )
 
     def run(self, data, validation, seed, epochs, schedule, place, show) -> None:
-        """Epochs until all replicas have stopped; then the best weights. The first process writes checkpoints."""
+        """Epochs until all replicas have stopped; then the best weights. The first process writes
+        checkpoints."""
         writer = place if self.rank == 0 else None
         rates = [group["lr"] for group in self.optimizer.param_groups]
         with contextlib.nullcontext() if writer is None else only_writer(writer.folder):
@@ -301,7 +318,8 @@ class Training(torch.nn.Module):
         order = torch.randperm(len(data), generator=source).tolist()
         size = self.accumulate * self.processes
         total = torch.zeros_like(self.best)
-        # the losses of a single step belong to the weights before it, which are judged before they change
+        # the losses of a single step belong to the weights before it, which are judged before they
+        # change
         judges_step = (
             validation is None and size >= len(order) and not acts_differently_in_training(self.net)
         )
@@ -324,7 +342,8 @@ class Training(torch.nn.Module):
         self.history["training loss"].append(training_loss.tolist())
 
     def _evaluate(self, data: Sequence[Any], indices: Sequence[int]) -> torch.Tensor:
-        """The sum of the losses of some batches at the present weights; a loss may use gradients of its own."""
+        """The sum of the losses of some batches at the present weights; a loss may use gradients of
+        its own."""
         self.net.eval()
         total = torch.zeros_like(self.best)
         for index in indices:
@@ -340,8 +359,9 @@ class Training(torch.nn.Module):
             raise
         except (TypeError, AttributeError) as error:
             raise InvalidInputError(
-                f"loss(net, batch) raised {type(error).__name__}: {error}. A loss is a function of the network and a "
-                "batch; if yours is one of prediction and target, use loss=tb.training.Criterion(function)."
+                f"loss(net, batch) raised {type(error).__name__}: {error}. A loss is a function "
+                "of the network and a batch; if yours is one of prediction and target, use "
+                "loss=tb.training.Criterion(function)."
             ) from error
         if not isinstance(losses, torch.Tensor) or losses.shape != shape:
             got = losses.shape if isinstance(losses, torch.Tensor) else repr(losses)
@@ -351,7 +371,8 @@ class Training(torch.nn.Module):
         return losses
 
     def _gradients(self, data: Sequence[Any], step: Sequence[int]) -> torch.Tensor:
-        """Set the mean gradient of the batches of a step, clipped; returns the sum of their losses."""
+        """Set the mean gradient of the batches of a step, clipped; returns the sum of their
+        losses."""
         shape, total = tuple(self.best.shape), torch.zeros_like(self.best)
         self.optimizer.zero_grad(set_to_none=True)
         for index in step[self.rank :: self.processes]:
@@ -384,8 +405,9 @@ class Training(torch.nn.Module):
             torch.where(_like(better, p), p.detach(), best.data, out=best.data)
         if lost.any():
             warnings.warn(
-                f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the {self.monitor} of epoch "
-                f"{self.epochs} is not finite. The best weights before it are restored. Try a smaller lr, or clip=1.0.",
+                f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the "
+                f"{self.monitor} of epoch {self.epochs} is not finite. The best weights before it "
+                "are restored. Try a smaller lr, or clip=1.0.",
                 DivergedWarning,
                 stacklevel=outside(),
             )
@@ -403,7 +425,8 @@ class Training(torch.nn.Module):
 
 
 def acts_differently_in_training(net: torch.nn.Module) -> bool:
-    """Whether a network has dropout or statistics of batches, so that its losses in training are not its own."""
+    """Whether a network has dropout or statistics of batches, so that its losses in training are
+    not its own."""
     for module in net.modules():
         if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0:
             return True

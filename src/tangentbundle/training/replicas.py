@@ -14,13 +14,17 @@ from ..errors import InvalidInputError
 
 
 class Replicas(torch.nn.Module):
-    """Independent copies of a network as one module: parameters ``(replicas, ...)``, signals ``(replicas, ...)``.
+    """Independent copies of a network as one module: parameters ``(replicas, ...)``, signals
+    ``(replicas, ...)``.
 
-    Everything but the first argument of ``forward`` (operators, above all) is shared. Gradients do not mix: training
-    the sum of the replicas' losses trains each as if alone. Networks with buffers are refused.
+    Everything but the first argument of ``forward`` (operators, above all) is shared. Gradients do
+    not mix: training the sum of the replicas' losses trains each as if alone. Networks with buffers
+    are refused.
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Torus().sample(200, seed=0).astype("float32")
+    ... ).laplacian()
     >>> nets = tb.training.Replicas(lambda seed: tb.nn.TNN([1, 4, 1], seed=seed), count=5)
     >>> nets(torch.randn(5, 200, 2, 1), lap).shape, nets[3](torch.randn(200, 2, 1), lap).shape
     (torch.Size([5, 200, 2, 1]), torch.Size([200, 2, 1]))
