@@ -1,4 +1,5 @@
-"""Run benchmarks by name (all of them without one); print tables and write ``benchmarks/results/<name>.json``."""
+"""Run benchmarks by name (all of them without one); print tables and write
+``benchmarks/results/<name>.json``."""
 
 from __future__ import annotations
 
@@ -12,13 +13,18 @@ from .harness import MissingBaseline, print_table, save
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; default: all; or {', '.join(ON_REQUEST)}"
+        "names",
+        nargs="*",
+        metavar="name",
+        help=f"of {', '.join(NAMES)}; default: all; or {', '.join(ON_REQUEST)}",
     )
     parser.add_argument("--list", action="store_true", help="list the benchmarks and exit")
     options = parser.parse_args()
     unknown = sorted({*options.names} - {*NAMES, *ON_REQUEST})
     if unknown:
-        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(NAMES + ON_REQUEST)}")
+        parser.error(
+            f"no benchmark named {', '.join(unknown)}; there are {', '.join(NAMES + ON_REQUEST)}"
+        )
     for name in options.names or NAMES:
         module = import_module(f"benchmarks.{name}")
         title = (module.__doc__ or "").splitlines()[0]

@@ -1,6 +1,8 @@
-"""Eigenvalues against exact ones: orders 1, 2, 3 of the Laplacian, with the kernel's and the sample's constant.
+"""Eigenvalues against exact ones: orders 1, 2, 3 of the Laplacian, with the kernel's and the
+sample's constant.
 
-``ACCURACY_SIZES`` (1000,5000,20000,80000), ``ACCURACY_SEEDS`` (5) and ``ACCURACY_JOBS`` (1, processes) change the run.
+``ACCURACY_SIZES`` (1000,5000,20000,80000), ``ACCURACY_SEEDS`` (5) and ``ACCURACY_JOBS`` (1,
+processes) change the run.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def jittered(n: int, seed: int) -> np.ndarray:
 
 
 def noisy(n: int, seed: int) -> np.ndarray:
-    return SPHERE.sample(n, seed=seed) + NOISE * np.random.default_rng([seed, 1]).standard_normal((n, 3))
+    return SPHERE.sample(n, seed=seed) + NOISE * np.random.default_rng([seed, 1]).standard_normal(
+        (n, 3)
+    )
 
 
 @cache
@@ -64,14 +68,18 @@ class Case:
     exact: Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
-def of(manifold: tb.manifolds.Manifold, functions: int, fields: int) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+def of(
+    manifold: tb.manifolds.Manifold, functions: int, fields: int
+) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     return lambda: (manifold.scalar_spectrum(functions), manifold.vector_spectrum(fields))
 
 
 CASES = {
     "S2": Case(SPHERE.sample, 2, of(SPHERE, 16, 30)),
     "S2, Fibonacci": Case(fibonacci, 2, of(SPHERE, 16, 30)),
-    "S2, density 5:1": Case(lambda n, seed: SPHERE.sample_nonuniform(n, 5.0, seed=seed), 2, of(SPHERE, 16, 30)),
+    "S2, density 5:1": Case(
+        lambda n, seed: SPHERE.sample_nonuniform(n, 5.0, seed=seed), 2, of(SPHERE, 16, 30)
+    ),
     "S2, noise": Case(noisy, 2, of(SPHERE, 16, 30)),
     "S3": Case(THREE.sample, 3, of(THREE, 14, 19)),
     "flat torus": Case(FLAT.sample, 2, of(FLAT, 13, 26)),
@@ -94,16 +102,28 @@ def measure(name: str, n: int, neighbors: int | None, seed: int) -> list[Row]:
                 labels = np.unique(exact[exact > 1e-6].round(3), return_inverse=True)[1]
                 groups = np.bincount(labels, ratios) / np.bincount(labels)
                 row = {"case": name, "of": kind, "neighbors": neighbors or "automatic", "n": n}
-                row |= {"constant": constant, "order": order, "degree": int(np.median(bundle.sorted_graph.degrees))}
-                row |= {"error": np.abs(groups).mean(), "signed": ratios.mean(), "each": np.abs(ratios).mean()}
+                row |= {
+                    "constant": constant,
+                    "order": order,
+                    "degree": int(np.median(bundle.sorted_graph.degrees)),
+                }
+                row |= {
+                    "error": np.abs(groups).mean(),
+                    "signed": ratios.mean(),
+                    "each": np.abs(ratios).mean(),
+                }
                 rows.append(row | {"factor": scale / lap.scale})
     return rows
 
 
 def run() -> list[Row]:
-    """Mean over seeds of the error of group means, of the signed error and of that of each eigenvalue, in percent."""
+    """Mean over seeds of the error of group means, of the signed error and of that of each
+    eigenvalue, in percent."""
     sizes = [int(n) for n in os.environ.get("ACCURACY_SIZES", "1000,5000,20000,80000").split(",")]
-    seeds, jobs = (int(os.environ.get(f"ACCURACY_{key}", default)) for key, default in (("SEEDS", 5), ("JOBS", 1)))
+    seeds, jobs = (
+        int(os.environ.get(f"ACCURACY_{key}", default))
+        for key, default in (("SEEDS", 5), ("JOBS", 1))
+    )
     tasks = list(product(CASES, sizes, (None, 30), range(seeds)))
     if jobs > 1:
         with ProcessPoolExecutor(jobs) as pool:
@@ -113,8 +133,18 @@ def run() -> list[Row]:
     rows = []
     for start in range(0, len(tasks), seeds):
         for same in zip(*found[start : start + seeds], strict=True):
-            numbers = {key: np.array([row[key] for row in same]) for key in ("error", "signed", "each", "factor")}
-            row = same[0] | {f"{key} %": float(100 * numbers[key].mean()) for key in ("error", "signed", "each")}
-            row |= {"std %": float(100 * numbers["error"].std()), "factor": float(numbers["factor"].mean())}
-            rows.append({key: value for key, value in row.items() if key not in ("error", "signed", "each")})
+            numbers = {
+                key: np.array([row[key] for row in same])
+                for key in ("error", "signed", "each", "factor")
+            }
+            row = same[0] | {
+                f"{key} %": float(100 * numbers[key].mean()) for key in ("error", "signed", "each")
+            }
+            row |= {
+                "std %": float(100 * numbers["error"].std()),
+                "factor": float(numbers["factor"].mean()),
+            }
+            rows.append(
+                {key: value for key, value in row.items() if key not in ("error", "signed", "each")}
+            )
     return rows

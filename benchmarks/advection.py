@@ -1,8 +1,9 @@
 """A nonlinear map learned on few points: the covariant derivative of a field along itself.
 
-Trained on samples of 500 points of spheres, ellipsoids and tori; tested on more points, on rotated samples, and on
-surfaces that are not in the training set. Points and vectors are given, tangent planes are estimated. Errors are
-relative to the size of the answer, so that predicting zero has 1. ``python -m benchmarks advection``.
+Trained on samples of 500 points of spheres, ellipsoids and tori; tested on more points, on rotated
+samples, and on surfaces that are not in the training set. Points and vectors are given, tangent
+planes are estimated. Errors are relative to the size of the answer, so that predicting zero has 1.
+``python -m benchmarks advection``.
 """
 
 from __future__ import annotations
@@ -50,11 +51,16 @@ class Surface:
 
 
 def _torus(R: float, r: float) -> Surface:
-    return Surface(partial(torus, R=R, r=r), lambda n, rng: tb.manifolds.Torus(R, r).sample(n, seed=rng))
+    return Surface(
+        partial(torus, R=R, r=r), lambda n, rng: tb.manifolds.Torus(R, r).sample(n, seed=rng)
+    )
 
 
 def _ellipsoid(*axes: float) -> Surface:
-    return Surface(partial(ellipsoid, axes=axes), lambda n, rng: tb.manifolds.Ellipsoid(axes).sample(n, seed=rng))
+    return Surface(
+        partial(ellipsoid, axes=axes),
+        lambda n, rng: tb.manifolds.Ellipsoid(axes).sample(n, seed=rng),
+    )
 
 
 TRAINED = {
@@ -98,10 +104,14 @@ class Sample:
 
 
 def draw(surface: Surface, n: int, seed: int) -> Sample:
-    """A random smooth tangent field: waves of R^3, projected; the derivative is exact, by forward differentiation."""
+    """A random smooth tangent field: waves of R^3, projected; the derivative is exact, by forward
+    differentiation."""
     rng = np.random.default_rng(seed)
     points = torch.from_numpy(surface.sample(n, rng))
-    directions, phases = torch.from_numpy(rng.standard_normal((8, 3))), torch.from_numpy(rng.uniform(0, 2 * np.pi, 8))
+    directions, phases = (
+        torch.from_numpy(rng.standard_normal((8, 3))),
+        torch.from_numpy(rng.uniform(0, 2 * np.pi, 8)),
+    )
     weights = torch.from_numpy(rng.standard_normal((8, 3)) / 2)
 
     def field(x: torch.Tensor) -> torch.Tensor:
@@ -110,10 +120,18 @@ def draw(surface: Surface, n: int, seed: int) -> Sample:
         return wave - (wave @ normal) / (normal @ normal) * normal
 
     def along(x: torch.Tensor) -> torch.Tensor:
-        change, normal = torch.func.jvp(field, (x,), (field(x),))[1], torch.func.grad(surface.level)(x)
+        change, normal = (
+            torch.func.jvp(field, (x,), (field(x),))[1],
+            torch.func.grad(surface.level)(x),
+        )
         return change - (change @ normal) / (normal @ normal) * normal
 
-    return Sample(*(t.float() for t in (points, torch.func.vmap(field)(points), torch.func.vmap(along)(points))))
+    return Sample(
+        *(
+            t.float()
+            for t in (points, torch.func.vmap(field)(points), torch.func.vmap(along)(points))
+        )
+    )
 
 
 class Tangent(torch.nn.Module):
@@ -121,7 +139,11 @@ class Tangent(torch.nn.Module):
 
     def __init__(self, seed: int, mixed: bool) -> None:
         super().__init__()
-        kind = partial(nn.MixedTNN, [0, 16, 16, 1], [1, 16, 16, 1]) if mixed else partial(nn.TNN, [1, 48, 48, 1])
+        kind = (
+            partial(nn.MixedTNN, [0, 16, 16, 1], [1, 16, 16, 1])
+            if mixed
+            else partial(nn.TNN, [1, 48, 48, 1])
+        )
         self.mixed, self.net = mixed, kind(taps=2, step=0.01, seed=seed)
 
     def forward(self, sample: Sample) -> torch.Tensor:
@@ -131,7 +153,8 @@ class Tangent(torch.nn.Module):
 
 
 class Ambient(torch.nn.Module):
-    """Components of points and vectors as functions: an MNN on the scalar bundle, or on the identity an MLP."""
+    """Components of points and vectors as functions: an MNN on the scalar bundle, or on the
+    identity an MLP."""
 
     def __init__(self, seed: int, diffuse: bool) -> None:
         super().__init__()
@@ -143,7 +166,9 @@ class Ambient(torch.nn.Module):
         x = torch.cat([sample.points, sample.field, torch.ones_like(sample.field[:, :1])], dim=1)[
             :, None
         ]  # with a bias
-        operator = sample.operators.functions if self.diffuse else Identity.of(len(x), dtype=x.dtype)
+        operator = (
+            sample.operators.functions if self.diffuse else Identity.of(len(x), dtype=x.dtype)
+        )
         return self.net(x, operator)[:, 0]
 
 
@@ -197,7 +222,9 @@ def train(net: torch.nn.Module, samples: list[Sample], seed: int) -> None:
 def task(name: str, seed: int) -> list[Row]:
     """One trained network and its errors."""
     torch.set_num_threads(1)
-    samples = [draw(surface, POINTS, 100 * seed + k) for surface in TRAINED.values() for k in range(8)]
+    samples = [
+        draw(surface, POINTS, 100 * seed + k) for surface in TRAINED.values() for k in range(8)
+    ]
     net = NETWORKS[name](seed)
     train(net, samples, seed)
     base = {"network": name, "parameters": sum(p.numel() for p in net.parameters()), "seed": seed}
@@ -212,10 +239,14 @@ def task(name: str, seed: int) -> list[Row]:
 def run() -> list[Row]:
     """Means over seeds."""
     tasks = [(name, seed) for name in NETWORKS for seed in range(SEEDS)]
-    parts = Parallel(n_jobs=int(os.environ.get("ADVECTION_JOBS", "-1")))(delayed(task)(*one) for one in tasks)
+    parts = Parallel(n_jobs=int(os.environ.get("ADVECTION_JOBS", "-1")))(
+        delayed(task)(*one) for one in tasks
+    )
     cells: dict[tuple, list[Row]] = {}
     for row in (row for part in parts for row in part):
-        cells.setdefault((row["network"], row["parameters"], row["surface"], row["n"]), []).append(row)
+        cells.setdefault((row["network"], row["parameters"], row["surface"], row["n"]), []).append(
+            row
+        )
     return [
         {
             **dict(zip(("network", "parameters", "surface", "n"), key, strict=True)),

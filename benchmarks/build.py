@@ -1,4 +1,5 @@
-"""Points to connection Laplacian, against setting up potpourri3d's point-cloud heat solver and one transport."""
+"""Points to connection Laplacian, against setting up potpourri3d's point-cloud heat solver and one
+transport."""
 
 from __future__ import annotations
 
@@ -17,13 +18,23 @@ def run() -> list[Row]:
     single = points.astype(np.float32)
     best = best_in_turns(
         {
-            "tangentbundle": lambda: tb.TangentBundle.from_points(single, neighbors=NEIGHBORS).laplacian(),
-            "potpourri3d": lambda: potpourri3d.PointCloudHeatSolver(points).transport_tangent_vector(0, [1.0, 0.0]),
+            "tangentbundle": lambda: tb.TangentBundle.from_points(
+                single, neighbors=NEIGHBORS
+            ).laplacian(),
+            "potpourri3d": lambda: potpourri3d.PointCloudHeatSolver(
+                points
+            ).transport_tangent_vector(0, [1.0, 0.0]),
         },
         repeats=7,
     )
     ratio = best["potpourri3d"] / best["tangentbundle"]
     return [
-        {"library": "tangentbundle", "n": POINTS, "seconds": best["tangentbundle"], "faster": ratio, "asked": ASKED},
+        {
+            "library": "tangentbundle",
+            "n": POINTS,
+            "seconds": best["tangentbundle"],
+            "faster": ratio,
+            "asked": ASKED,
+        },
         {"library": "potpourri3d", "n": POINTS, "seconds": best["potpourri3d"]},
     ]

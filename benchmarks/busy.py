@@ -1,10 +1,12 @@
-"""Processor time of ten typical jobs beside two busy processes, with one thread and with the default threads.
+"""Processor time of ten typical jobs beside two busy processes, with one thread and with the
+default threads.
 
-``one thread`` sets the usual environment variables to one, ``default`` sets nothing, and ``torch first`` imports torch
-before the library, when OpenMP has read its settings already. Ratios are processor seconds over those of one thread;
-each is the least of several processes of all jobs, which take turns, and of these the median of several calls.
-``python -m benchmarks.busy --before FOLDER`` compares wall times and processor times without busy processes, with the
-library in another folder, such as ``src`` of an older commit.
+``one thread`` sets the usual environment variables to one, ``default`` sets nothing, and
+``torch first`` imports torch before the library, when OpenMP has read its settings already. Ratios
+are processor seconds over those of one thread; each is the least of several processes of all jobs,
+which take turns, and of these the median of several calls.
+``python -m benchmarks.busy --before FOLDER`` compares wall times and processor times without busy
+processes, with the library in another folder, such as ``src`` of an older commit.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ def jobs(folder: Path) -> dict[str, Callable[[], Any]]:
 
     lat = np.arange(89.0, -90.0, -2.0)
     lon = np.arange(0.0, 360.0, 2.0)
-    winds = {name: (("lat", "lon"), rng.standard_normal((len(lat), len(lon))), {"units": "m s-1"}) for name in "uv"}
+    winds = {
+        name: (("lat", "lon"), rng.standard_normal((len(lat), len(lon))), {"units": "m s-1"})
+        for name in "uv"
+    }
     grid = xarray.Dataset(winds, {"lat": lat, "lon": lon})
 
     table = folder / "field.csv"
@@ -126,8 +131,11 @@ def measure(repeats: int) -> Row:
     return results
 
 
-def in_turns(settings: dict[str, dict[str, str]], processes: int, repeats: int) -> dict[str, dict[str, Row]]:
-    """For each setting, a set of environment variables, the least seconds of each job over several processes."""
+def in_turns(
+    settings: dict[str, dict[str, str]], processes: int, repeats: int
+) -> dict[str, dict[str, Row]]:
+    """For each setting, a set of environment variables, the least seconds of each job over several
+    processes."""
     least: dict[str, dict[str, Row]] = {name: {} for name in settings}
     for turn in range(processes):
         for name, environment in settings.items():
@@ -145,7 +153,9 @@ def in_turns(settings: dict[str, dict[str, str]], processes: int, repeats: int) 
 def run(processes: int = PROCESSES, repeats: int = REPEATS) -> list[Row]:
     """Processor seconds beside busy processes."""
     with busy(BUSY):
-        least = in_turns({"one thread": ONE_THREAD, "default": {}, "torch first": {}}, processes, repeats)
+        least = in_turns(
+            {"one thread": ONE_THREAD, "default": {}, "torch first": {}}, processes, repeats
+        )
     rows = []
     for job, single in least["one thread"].items():
         row = {"job": job, "one thread_s": single["cpu_s"]}
@@ -157,22 +167,36 @@ def run(processes: int = PROCESSES, repeats: int = REPEATS) -> list[Row]:
 
 
 def compare(before: Path, processes: int = PROCESSES, repeats: int = REPEATS) -> list[Row]:
-    """Wall and processor seconds of the library in another folder and of this one, without busy processes."""
+    """Wall and processor seconds of the library in another folder and of this one, without busy
+    processes."""
     least = in_turns({"before": {"PYTHONPATH": str(before)}, "now": {}}, processes, repeats)
     rows = []
     for job, old in least["before"].items():
         new = least["now"][job]
-        ratios = {"wall ratio": new["wall_s"] / old["wall_s"], "cpu ratio": new["cpu_s"] / old["cpu_s"]}
-        rows.append({"job": job, "wall before_s": old["wall_s"], "wall now_s": new["wall_s"], **ratios})
+        ratios = {
+            "wall ratio": new["wall_s"] / old["wall_s"],
+            "cpu ratio": new["cpu_s"] / old["cpu_s"],
+        }
+        rows.append(
+            {"job": job, "wall before_s": old["wall_s"], "wall now_s": new["wall_s"], **ratios}
+        )
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.busy", description=__doc__)
-    parser.add_argument("--before", type=Path, help="folder with another version of the library, to compare with")
-    parser.add_argument("--processes", type=int, default=PROCESSES, help="processes of each setting")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="calls of each job in a process")
-    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)  # in this process, so many calls, as JSON
+    parser.add_argument(
+        "--before", type=Path, help="folder with another version of the library, to compare with"
+    )
+    parser.add_argument(
+        "--processes", type=int, default=PROCESSES, help="processes of each setting"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=REPEATS, help="calls of each job in a process"
+    )
+    parser.add_argument(
+        "--measure", type=int, help=argparse.SUPPRESS
+    )  # in this process, so many calls, as JSON
     parser.add_argument("--torch-first", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure is not None:

@@ -1,7 +1,8 @@
-"""Calculus on point clouds against exact answers and pcdiff: derivatives, curvature, harmonic fields, decomposition.
+"""Calculus on point clouds against exact answers and pcdiff: derivatives, curvature, harmonic
+fields, decomposition.
 
-``python -m benchmarks.calculus large 1000000`` decomposes a field on a million points (with ``cuda``: on a GPU).
-Any other part can be named, too.
+``python -m benchmarks.calculus large 1000000`` decomposes a field on a million points (with
+``cuda``: on a GPU). Any other part can be named, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from tangentbundle.calculus import Derivatives, betti_number
 
 from .harness import Row, baseline, best_in_turns, print_table
 
-SPHERE, TORUS, FLAT = tb.manifolds.Sphere(2), tb.manifolds.Torus(1.0, 0.4), tb.manifolds.FlatTorus((1.0, 1.0))
+SPHERE, TORUS, FLAT = (
+    tb.manifolds.Sphere(2),
+    tb.manifolds.Torus(1.0, 0.4),
+    tb.manifolds.FlatTorus((1.0, 1.0)),
+)
 ELLIPSOID = tb.manifolds.Ellipsoid((1.0, 0.8, 0.6))
 
 
@@ -31,7 +36,14 @@ def error(got: np.ndarray, exact: np.ndarray, weights: np.ndarray | float = 1.0)
 
 
 def row(what: str, case: str, n: int, value: float, asked: str = "", peer: float | str = "") -> Row:
-    return {"what": what, "case": case, "n": n, "value": float(value), "asked": asked, "pcdiff": peer}
+    return {
+        "what": what,
+        "case": case,
+        "n": n,
+        "value": float(value),
+        "asked": asked,
+        "pcdiff": peer,
+    }
 
 
 def test_function(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -63,12 +75,22 @@ def derivatives(sizes: tuple[int, ...] = (2000, 20_000)) -> list[Row]:
         ours = error(bundle.to_ambient(bundle.gradient(neighbors=20) @ f[:, None, None]), slope)
         rows.append(row("gradient of z + xy", "sphere", n, ours, "half of pcdiff", theirs))
         found = (bundle.divergence(neighbors=20) @ bundle.to_coordinates(slope))[:, 0, 0]
-        rows.append(row("divergence of its gradient", "sphere", n, error(found, laplacian), "half", their_divergence))
+        rows.append(
+            row(
+                "divergence of its gradient",
+                "sphere",
+                n,
+                error(found, laplacian),
+                "half",
+                their_divergence,
+            )
+        )
     return rows
 
 
 def build(n: int = 40_000) -> list[Row]:
-    """Seconds from points with a bundle to gradient and divergence; pcdiff from its frames, and from the points."""
+    """Seconds from points with a bundle to gradient and divergence; pcdiff from its frames, and
+    from the points."""
     points = SPHERE.sample(n, seed=1)
     pcdiff = baseline("pcdiff")
     edges = pcdiff.knn_graph(points, 20)
@@ -108,7 +130,8 @@ def build(n: int = 40_000) -> list[Row]:
 
 
 def curl_of_gradients(sizes: tuple[int, ...] = (1000, 4000, 16_000)) -> list[Row]:
-    """|curl grad f| times the distance of neighbours over |grad f|, and its slope over that distance."""
+    """|curl grad f| times the distance of neighbours over |grad f|, and its slope over that
+    distance."""
     rows = []
     angle = np.linspace(0, 2 * np.pi, 64, endpoint=False)
     u, v = (a.ravel() for a in np.meshgrid(angle, angle))
@@ -121,8 +144,13 @@ def curl_of_gradients(sizes: tuple[int, ...] = (1000, 4000, 16_000)) -> list[Row
         ratios = []
         for n in sizes:
             points = manifold.sample(n, seed=0)
-            calculus, h = Derivatives(tb.TangentBundle.from_points(points)), np.sqrt(manifold.volume / n)
-            gradient = calculus.gradient() @ (points[:, 2] + points[:, 0] * points[:, 1])[:, None, None]
+            calculus, h = (
+                Derivatives(tb.TangentBundle.from_points(points)),
+                np.sqrt(manifold.volume / n),
+            )
+            gradient = (
+                calculus.gradient() @ (points[:, 2] + points[:, 0] * points[:, 1])[:, None, None]
+            )
             ratios.append(np.linalg.norm(calculus.curl() @ gradient) / np.linalg.norm(gradient) * h)
             rows.append(row("curl of gradients", name, n, ratios[-1], "falls"))
         slope = np.polyfit(-0.5 * np.log(sizes), np.log(ratios), 1)[0]
@@ -134,15 +162,22 @@ def spectra(n: int = 20_000) -> list[Row]:
     """Mean relative error of the lowest Hodge eigenvalues; frames and curvature estimated."""
     rows = []
     cases = [("S2", SPHERE, np.repeat([2.0, 6.0, 12.0], [6, 10, 14]), "0.015")]
-    cases += [("S3", tb.manifolds.Sphere(3), np.repeat([3.0, 4.0, 8.0, 9.0], [4, 6, 9, 16]), "0.04")]
+    cases += [
+        ("S3", tb.manifolds.Sphere(3), np.repeat([3.0, 4.0, 8.0, 9.0], [4, 6, 9, 16]), "0.04")
+    ]
     for name, manifold, exact, asked in cases:
-        found = tb.TangentBundle.from_points(manifold.sample(n, seed=0)).hodge().spectrum(len(exact), tol=1e-7)[0]
+        found = (
+            tb.TangentBundle.from_points(manifold.sample(n, seed=0))
+            .hodge()
+            .spectrum(len(exact), tol=1e-7)[0]
+        )
         rows.append(row("Hodge eigenvalues", name, n, np.abs(found / exact - 1).mean(), asked))
     return rows
 
 
 def genus_two(n: int, seed: int) -> np.ndarray:
-    """Points, uniform by area, on a double torus: the level 0.3 of the product of two tori's functions."""
+    """Points, uniform by area, on a double torus: the level 0.3 of the product of two tori's
+    functions."""
     rng, shift, tube, found, width = np.random.default_rng(seed), 1.25, 0.5, [], 0.03
     box = np.array([shift + 1.8, 1.8, 0.9])
 
@@ -153,12 +188,16 @@ def genus_two(n: int, seed: int) -> np.ndarray:
             r = np.hypot(x, y)
             values.append((r - 1) ** 2 + z * z - tube**2)
             slopes.append(np.stack([2 * (r - 1) * x / r, 2 * (r - 1) * y / r, 2 * z], axis=1))
-        return values[0] * values[1] - 0.3, values[0][:, None] * slopes[1] + values[1][:, None] * slopes[0]
+        return values[0] * values[1] - 0.3, values[0][:, None] * slopes[1] + values[1][
+            :, None
+        ] * slopes[0]
 
     while sum(map(len, found)) < n:
         p = rng.uniform(-box, box, size=(200_000, 3))
         value, slope = level(p)
-        p = p[np.abs(value) < width * np.linalg.norm(slope, axis=1)]  # a shell of constant thickness
+        p = p[
+            np.abs(value) < width * np.linalg.norm(slope, axis=1)
+        ]  # a shell of constant thickness
         for _ in range(12):
             value, slope = level(p)
             p = p - (value / np.maximum((slope**2).sum(1), 1e-12))[:, None] * slope
@@ -186,7 +225,9 @@ def betti(seeds: int = 20, n: int = 5000) -> list[Row]:
                 betti_number(tb.TangentBundle.from_points(sample(seed), dim=2), most=8) == number
                 for seed in range(seeds)
             ]
-        rows.append(row(f"share of {seeds} seeds with the right Betti number", name, n, np.mean(right), "1"))
+        rows.append(
+            row(f"share of {seeds} seeds with the right Betti number", name, n, np.mean(right), "1")
+        )
     return rows
 
 
@@ -203,10 +244,24 @@ def curvature(n: int = 20_000) -> list[Row]:
         bundle = tb.TangentBundle.from_points(points)
         found = bundle.curvature().gaussian
         rows.append(
-            row("Gaussian curvature", name, n, np.abs(found - exact).mean() / np.abs(exact).max(), "0.05 of largest")
+            row(
+                "Gaussian curvature",
+                name,
+                n,
+                np.abs(found - exact).mean() / np.abs(exact).max(),
+                "0.05 of largest",
+            )
         )
         area = bundle._unsorted(bundle.sorted_mass) * bundle.kernel.moment(0, 2) * bundle.eps
-        rows.append(row("Gauss-Bonnet, error over 4 pi", name, n, abs(area @ found / (4 * np.pi) - euler / 2), "0.02"))
+        rows.append(
+            row(
+                "Gauss-Bonnet, error over 4 pi",
+                name,
+                n,
+                abs(area @ found / (4 * np.pi) - euler / 2),
+                "0.02",
+            )
+        )
     return rows
 
 
@@ -215,19 +270,31 @@ def torus_parts(points: np.ndarray) -> list[np.ndarray]:
     theta, phi = TORUS.angles(points)
     rho = (1 + 0.4 * np.cos(theta))[:, None]
     along = np.stack([-np.sin(phi), np.cos(phi), 0 * phi], axis=1)
-    around = np.stack([-np.sin(theta) * np.cos(phi), -np.sin(theta) * np.sin(phi), np.cos(theta)], axis=1)
-    s, c, both = np.sin(phi) * np.sin(theta), np.cos(phi) * np.cos(theta), np.cos(phi + theta)[:, None]
+    around = np.stack(
+        [-np.sin(theta) * np.cos(phi), -np.sin(theta) * np.sin(phi), np.cos(theta)], axis=1
+    )
+    s, c, both = (
+        np.sin(phi) * np.sin(theta),
+        np.cos(phi) * np.cos(theta),
+        np.cos(phi + theta)[:, None],
+    )
     gradient = -s[:, None] / rho * along + c[:, None] / 0.4 * around
     rotated = np.cross(np.cross(along, around), both / rho * along + both / 0.4 * around)
-    return [part / np.linalg.norm(part) for part in (gradient, rotated, (along + 0.5 * around) / rho)]
+    return [
+        part / np.linalg.norm(part) for part in (gradient, rotated, (along + 0.5 * around) / rho)
+    ]
 
 
 def decomposition(n: int = 20_000, neighbors: int | None = None, device: str = "cpu") -> list[Row]:
     points = TORUS.sample(n, seed=0)
     started = time.perf_counter()
-    bundle = tb.TangentBundle.from_points(torch.from_numpy(points).to(device), dim=2, neighbors=neighbors)
+    bundle = tb.TangentBundle.from_points(
+        torch.from_numpy(points).to(device), dim=2, neighbors=neighbors
+    )
     built = time.perf_counter() - started
-    exact = [bundle.to_coordinates(torch.from_numpy(part).to(device)) for part in torus_parts(points)]
+    exact = [
+        bundle.to_coordinates(torch.from_numpy(part).to(device)) for part in torus_parts(points)
+    ]
     started = time.perf_counter()
     found = tb.helmholtz(bundle, sum(exact))
     if device != "cpu":
@@ -235,8 +302,16 @@ def decomposition(n: int = 20_000, neighbors: int | None = None, device: str = "
     seconds = time.perf_counter() - started
     parts = torch.stack([found.gradient, found.rotational, found.remainder])[..., 0].cpu()
     rows = [
-        row(f"decomposition: {name} part", "torus", n, error(part.numpy(), true[..., 0].cpu().numpy()), "0.03")
-        for name, part, true in zip(("gradient", "rotational", "harmonic (remainder)"), parts, exact, strict=True)
+        row(
+            f"decomposition: {name} part",
+            "torus",
+            n,
+            error(part.numpy(), true[..., 0].cpu().numpy()),
+            "0.03",
+        )
+        for name, part, true in zip(
+            ("gradient", "rotational", "harmonic (remainder)"), parts, exact, strict=True
+        )
     ]
     gram = torch.einsum("n,and,bnd->ab", bundle.gradient().mass.cpu(), parts, parts)
     overlap = (gram - gram.diag().diag()).abs().max() / gram.diag().min()
@@ -253,8 +328,11 @@ def large(n: int = 1_000_000, device: str = "cpu") -> list[Row]:
     return [*rows, row("decomposition: GB of memory, everything", device, n, memory, "8")]
 
 
-def harmonic_wind(lat: np.ndarray, lon: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Wind (n, 2, 1) of two random spherical harmonics of a degree, its divergence and its vorticity."""
+def harmonic_wind(
+    lat: np.ndarray, lon: np.ndarray, degree: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Wind (n, 2, 1) of two random spherical harmonics of a degree, its divergence and its
+    vorticity."""
     rng, phi = np.random.default_rng(degree), np.radians(lon)
     theta = np.clip(np.radians(90 - lat), 1e-7, np.pi - 1e-7)
     slopes = []
@@ -271,12 +349,16 @@ def harmonic_wind(lat: np.ndarray, lon: np.ndarray, degree: int) -> tuple[np.nda
 
 
 def harmonics(degrees: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15)) -> list[Row]:
-    """Divergence and vorticity of harmonic winds, on a grid and on scattered points, by quadratic and default fits."""
+    """Divergence and vorticity of harmonic winds, on a grid and on scattered points, by quadratic
+    and default fits."""
     lat, lon = np.meshgrid(np.linspace(-90, 90, 73), np.arange(0, 360, 2.5), indexing="ij")
     rng = np.random.default_rng(0)
     scattered = np.degrees(np.arcsin(rng.uniform(-1, 1, 10_000))), rng.uniform(0, 360, 10_000)
     rows = []
-    for name, (lats, lons) in (("2.5 degree grid", (lat.ravel(), lon.ravel())), ("random points", scattered)):
+    for name, (lats, lons) in (
+        ("2.5 degree grid", (lat.ravel(), lon.ravel())),
+        ("random points", scattered),
+    ):
         bundle = tb.TangentBundle.from_latlon(lats, lons)
         weights = np.cos(np.radians(lats)) if "grid" in name else np.ones_like(lats)
         for fit in (2, None):  # the default is 3 here
@@ -284,16 +366,36 @@ def harmonics(degrees: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15)) -> l
             maps = calculus.divergence(), calculus.curl()
             for degree in degrees:
                 wind, *exact = harmonic_wind(lats, lons, degree)
-                errors = [error((m @ wind)[:, 0, 0], e, weights) for m, e in zip(maps, exact, strict=True)]
+                errors = [
+                    error((m @ wind)[:, 0, 0], e, weights) for m, e in zip(maps, exact, strict=True)
+                ]
                 asked = "0.03" if "grid" in name and fit is None and degree <= 10 else ""
                 what = f"divergence and vorticity, harmonics of degree {degree}"
-                rows.append(row(what, f"{name}, fit of degree {calculus.degree}", len(lats), max(errors), asked))
+                rows.append(
+                    row(
+                        what,
+                        f"{name}, fit of degree {calculus.degree}",
+                        len(lats),
+                        max(errors),
+                        asked,
+                    )
+                )
     return rows
 
 
 PARTS = {
     f.__name__: f
-    for f in (derivatives, build, curl_of_gradients, spectra, curvature, decomposition, betti, harmonics, large)
+    for f in (
+        derivatives,
+        build,
+        curl_of_gradients,
+        spectra,
+        curvature,
+        decomposition,
+        betti,
+        harmonics,
+        large,
+    )
 }
 
 

@@ -1,4 +1,5 @@
-"""Theorem 1 in numbers: filters of sampled eigenfields on S^2 against the exact continuous answer, as n grows."""
+"""Theorem 1 in numbers: filters of sampled eigenfields on S^2 against the exact continuous answer,
+as n grows."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ FILTERS = {"Heat(0.2)": tb.Heat(0.2), "FIR([0, .6, .4], .1)": tb.FIR([0.0, 0.6, 
 
 
 def run() -> list[Row]:
-    """Mean and standard deviation over seeds of the relative error, and the slope of its logarithm against log n."""
+    """Mean and standard deviation over seeds of the relative error, and the slope of its logarithm
+    against log n."""
     sphere, rows = tb.manifolds.Sphere(2), []
     for name, filter in FILTERS.items():
         for degree in (1, 2):
@@ -22,16 +24,26 @@ def run() -> list[Row]:
                 seeds = 8 if n <= 2000 else 3
                 errors = [error(sphere, filter, degree, n, seed) for seed in range(seeds)]
                 means.append(np.mean(errors))
-                row = {"filter": name, "degree": degree, "eigenvalue": sphere.gradient_eigenvalue(degree), "n": n}
-                rows.append(row | {"error": float(means[-1]), "std": float(np.std(errors)), "seeds": seeds})
+                row = {
+                    "filter": name,
+                    "degree": degree,
+                    "eigenvalue": sphere.gradient_eigenvalue(degree),
+                    "n": n,
+                }
+                rows.append(
+                    row | {"error": float(means[-1]), "std": float(np.std(errors)), "seeds": seeds}
+                )
             slope = float(np.polyfit(np.log(SIZES), np.log(means), 1)[0])
             for row in rows[-len(SIZES) :]:
                 row["slope"] = slope
     return rows
 
 
-def error(sphere: tb.manifolds.Sphere, filter: tb.filters.Filter, degree: int, n: int, seed: int) -> float:
-    """Relative difference between the filtered sampled field and the sampled exact answer, in coordinates."""
+def error(
+    sphere: tb.manifolds.Sphere, filter: tb.filters.Filter, degree: int, n: int, seed: int
+) -> float:
+    """Relative difference between the filtered sampled field and the sampled exact answer, in
+    coordinates."""
     points = sphere.sample(n, seed=seed)
     bundle = tb.TangentBundle.from_points(points, dim=2)
     x = bundle.to_coordinates(sphere.gradient_field(points, degree))

@@ -1,9 +1,9 @@
 """What intervals of 50 and 90 % hold, of all components of fields and measurements.
 
-Random smooth fields on spheres and tori, and the denoising fields of the torus, at several sizes and noises; tangent
-spaces estimated or known. ``FieldDenoiser``: the field at the noisy points; ``FieldInterpolator``: the field, and
-measurements by ``predict_interval``, at 300 other points. Components that are normal to a known manifold are zero and
-not counted.
+Random smooth fields on spheres and tori, and the denoising fields of the torus, at several sizes
+and noises; tangent spaces estimated or known. ``FieldDenoiser``: the field at the noisy points;
+``FieldInterpolator``: the field, and measurements by ``predict_interval``, at 300 other points.
+Components that are normal to a known manifold are zero and not counted.
 """
 
 from __future__ import annotations
@@ -22,20 +22,26 @@ from .harness import Row, print_table, save
 
 Field = Callable[[np.ndarray], np.ndarray]
 
-SPACES: dict[str, Manifold] = {"sphere": tb.manifolds.Sphere(2), "torus": tb.manifolds.Torus(0.3, 0.1)}
+SPACES: dict[str, Manifold] = {
+    "sphere": tb.manifolds.Sphere(2),
+    "torus": tb.manifolds.Torus(0.3, 0.1),
+}
 SIZES, NOISES = (100, 400), (0.03, 0.1, 0.3)
 OTHERS, DRAWS = 300, 8
 
 
 def waves(space: Manifold, rng: np.random.Generator) -> Field:
-    """A random smooth tangent field: the tangent part of a sum of ambient waves of about a third of the radius."""
+    """A random smooth tangent field: the tangent part of a sum of ambient waves of about a third of
+    the radius."""
     length = 0.35 * float(np.sqrt(space.sample(2000, seed=0).var(axis=0).sum()))
     directions, phases = rng.standard_normal((200, 3)) / length, rng.uniform(0, 2 * np.pi, 200)
     weights = rng.standard_normal((200, 3)) * np.sqrt(2 / 200)
 
     def field(points: np.ndarray) -> np.ndarray:
         frames = space.frames(points)
-        return np.einsum("nij,nkj,nk->ni", frames, frames, np.cos(points @ directions.T + phases) @ weights)
+        return np.einsum(
+            "nij,nkj,nk->ni", frames, frames, np.cos(points @ directions.T + phases) @ weights
+        )
 
     return field
 
@@ -56,7 +62,13 @@ ESTIMATED, KNOWN = "estimated", "known"
 
 
 def cells() -> Iterator[tuple[str, str, int, float]]:
-    return ((name, spaces, n, s) for name in FIELDS for spaces in (ESTIMATED, KNOWN) for n in SIZES for s in NOISES)
+    return (
+        (name, spaces, n, s)
+        for name in FIELDS
+        for spaces in (ESTIMATED, KNOWN)
+        for n in SIZES
+        for s in NOISES
+    )
 
 
 def once(name: str, spaces: str, n: int, noise: float, seed: int) -> list[float]:
@@ -79,11 +91,22 @@ def once(name: str, spaces: str, n: int, noise: float, seed: int) -> list[float]
 
 
 def run(jobs: int = -1, draws: int = DRAWS) -> list[Row]:
-    kinds = [f"{kind} {level}" for kind in ("denoised", "interpolated", "measured") for level in (50, 90)]
+    kinds = [
+        f"{kind} {level}" for kind in ("denoised", "interpolated", "measured") for level in (50, 90)
+    ]
     calls = (delayed(once)(*cell, seed) for cell in cells() for seed in range(draws))
-    shares = np.array(Parallel(n_jobs=jobs)(calls)).reshape(-1, draws, len(kinds)).mean(axis=1).round(3).tolist()
+    shares = (
+        np.array(Parallel(n_jobs=jobs)(calls))
+        .reshape(-1, draws, len(kinds))
+        .mean(axis=1)
+        .round(3)
+        .tolist()
+    )
     names = ("field", "tangent spaces", "n", "noise")
-    return [dict(zip((*names, *kinds), (*cell, *row), strict=True)) for cell, row in zip(cells(), shares, strict=True)]
+    return [
+        dict(zip((*names, *kinds), (*cell, *row), strict=True))
+        for cell, row in zip(cells(), shares, strict=True)
+    ]
 
 
 def main() -> None:

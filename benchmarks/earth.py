@@ -1,8 +1,10 @@
-"""Smoothing of gridded winds: gain of spherical harmonics, rotations at the poles, land, and speed with gcm-filters.
+"""Smoothing of gridded winds: gain of spherical harmonics, rotations at the poles, land, and speed
+with gcm-filters.
 
-Gains and errors are those of ``earth.smooth``. For the speed, 100 global fields of 1 degree (181 x 360 cells, float32)
-are smoothed lazily in chunks of 20, by ``earth.smooth`` and by gcm-filters (each component as a scalar, on its grid for
-irregular cells with land, its Gaussian of the same gain), each in a process of its own.
+Gains and errors are those of ``earth.smooth``. For the speed, 100 global fields of 1 degree (181 x
+360 cells, float32) are smoothed lazily in chunks of 20, by ``earth.smooth`` and by gcm-filters
+(each component as a scalar, on its grid for irregular cells with land, its Gaussian of the same
+gain), each in a process of its own.
 """
 
 from __future__ import annotations
@@ -30,14 +32,19 @@ def globe(step: float) -> xr.Dataset:
 
 
 def harmonic_wind(grid: earth.Grid, degree: int, order: int, h: float = 1e-5) -> np.ndarray:
-    """The gradient of a spherical harmonic in east and north, ``(n, 2)``, by central differences."""
+    """The gradient of a spherical harmonic in east and north, ``(n, 2)``, by central
+    differences."""
 
     def values(x: np.ndarray) -> np.ndarray:
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
-        return sph_harm_y(degree, order, np.arccos(np.clip(x[:, 2], -1, 1)), np.arctan2(x[:, 1], x[:, 0])).real
+        return sph_harm_y(
+            degree, order, np.arccos(np.clip(x[:, 2], -1, 1)), np.arctan2(x[:, 1], x[:, 0])
+        ).real
 
     sides = (h * grid.frames[:, :, k] for k in (0, 1))
-    return np.stack([(values(grid.points + s) - values(grid.points - s)) / (2 * h) for s in sides], axis=1)
+    return np.stack(
+        [(values(grid.points + s) - values(grid.points - s)) / (2 * h) for s in sides], axis=1
+    )
 
 
 def smoothed(ds: xr.Dataset, coordinates: np.ndarray, scale: float) -> np.ndarray:
@@ -52,7 +59,8 @@ def smoothed(ds: xr.Dataset, coordinates: np.ndarray, scale: float) -> np.ndarra
 
 
 def gains(step: float, degrees: tuple[int, ...], half: int) -> list[Row]:
-    """The gain of each degree, order 1 (through the poles), for a scale that damps the degree ``half`` by half."""
+    """The gain of each degree, order 1 (through the poles), for a scale that damps the degree
+    ``half`` by half."""
     ds = globe(step)
     grid, cut = earth.Grid.of(ds), half * (half + 1) - 1
     x = np.stack([harmonic_wind(grid, degree, 1) for degree in degrees])
@@ -64,29 +72,39 @@ def gains(step: float, degrees: tuple[int, ...], half: int) -> list[Row]:
     cells = 360 / step / np.array(degrees)
     columns = zip(degrees, cells, found, exact, strict=True)
     return [
-        {"what": f"gain, {step:g} degrees, scale {scale:.0f} km", "degree": l, "cells a wavelength": float(c)}
+        {
+            "what": f"gain, {step:g} degrees, scale {scale:.0f} km",
+            "degree": l,
+            "cells a wavelength": float(c),
+        }
         | {"found": float(a), "exact": float(b), "error": float(a / b - 1)}
         for l, c, a, b in columns  # noqa: E741
     ]
 
 
 def rotations(step: float, scale: float) -> list[Row]:
-    """The largest error of solid-body rotation about three axes, within 10 degrees of the poles and elsewhere."""
+    """The largest error of solid-body rotation about three axes, within 10 degrees of the poles and
+    elsewhere."""
     ds = globe(step)
     grid = earth.Grid.of(ds)
     axes = np.array([[0.0, 0, 1], [1, 0, 0], [0.3, -0.5, 0.81]])
     x = np.einsum("nxa,tnx->tna", grid.frames, np.cross(axes[:, None], grid.points))
-    error = np.abs(smoothed(ds, x, scale) - 2.0 ** (-((scale * 1e3 / (2 * np.pi * earth.RADIUS)) ** 2)) * x).max(axis=2)
+    error = np.abs(
+        smoothed(ds, x, scale) - 2.0 ** (-((scale * 1e3 / (2 * np.pi * earth.RADIUS)) ** 2)) * x
+    ).max(axis=2)
     polar = np.abs(grid.lat) > 80
     return [
         {"what": f"rotation, {step:g} degrees, {name}", "scale": scale}
         | {"at poles": float(e[polar].max()), "elsewhere": float(e[~polar].max())}
-        for name, e in zip(("polar axis", "axis in the equator", "oblique axis"), error, strict=True)
+        for name, e in zip(
+            ("polar axis", "axis in the equator", "oblique axis"), error, strict=True
+        )
     ]
 
 
 def leakage(step: float = 2.5, scale: float = 3000.0) -> list[Row]:
-    """An impulse beside a wall of land one cell thick, with a strait of one cell or none: the largest value beyond."""
+    """An impulse beside a wall of land one cell thick, with a strait of one cell or none: the
+    largest value beyond."""
     rows: list[Row] = []
     for strait in (False, True):
         ds = globe(step)
@@ -107,7 +125,10 @@ def fields(times: int = 100, chunk: int = 20) -> xr.Dataset:
     import dask.array
 
     rng, shape = np.random.default_rng(0), (times, 181, 360)
-    parts = {n: dask.array.from_array(rng.standard_normal(shape).astype(np.float32), (chunk, -1, -1)) for n in "uv"}
+    parts = {
+        n: dask.array.from_array(rng.standard_normal(shape).astype(np.float32), (chunk, -1, -1))
+        for n in "uv"
+    }
     return globe(1.0).assign({n: (("time", "lat", "lon"), a) for n, a in parts.items()})
 
 
@@ -116,13 +137,17 @@ def ours(ds: xr.Dataset) -> xr.Dataset:
 
 
 def gcm(ds: xr.Dataset) -> xr.Dataset:
-    """gcm-filters with widths of cells in km; its pole rows, of width zero, get those of the next row."""
+    """gcm-filters with widths of cells in km; its pole rows, of width zero, get those of the next
+    row."""
     import gcm_filters
 
     km = np.pi * earth.RADIUS / 180e3
     ones = xr.ones_like(ds["u"].isel(time=0, drop=True).astype(np.float32).compute())
     width = km * np.cos(np.radians(ds["lat"].clip(-89, 89))).astype(np.float32) * ones
-    height, names = np.float32(km) * ones, ("wet_mask", "dxw", "dyw", "dxs", "dys", "area", "kappa_w", "kappa_s")
+    height, names = (
+        np.float32(km) * ones,
+        ("wet_mask", "dxw", "dyw", "dxs", "dys", "area", "kappa_w", "kappa_s"),
+    )
     values = (ones, width, height, width, height, width * km, ones, ones)
     scale = SCALE * np.sqrt(24 * np.log(2)) / (2 * np.pi)  # the same Gaussian
     made = gcm_filters.Filter(
@@ -135,7 +160,8 @@ def gcm(ds: xr.Dataset) -> xr.Dataset:
 
 
 def measure(function: Callable) -> Row:
-    """Seconds and peak memory of one computation on two threads, after a small one that compiles."""
+    """Seconds and peak memory of one computation on two threads, after a small one that
+    compiles."""
     import dask
 
     with dask.config.set(scheduler="threads", num_workers=2):
@@ -156,7 +182,9 @@ def speed() -> list[Row]:
         except RuntimeError as error:
             if "gcm_filters" not in str(error):
                 raise
-            raise MissingBaseline("gcm-filters is not installed: pip install 'tangentbundle[bench]'") from error
+            raise MissingBaseline(
+                "gcm-filters is not installed: pip install 'tangentbundle[bench]'"
+            ) from error
         label = "earth.smooth" if name == "ours" else "gcm-filters"
         rows.append({"what": f"100 fields of 1 degree, {label}", "scale": SCALE, **found})
     return rows

@@ -1,4 +1,5 @@
-"""Converged eigenvalues of an ellipsoid in space: polynomials and exact geometry, without a point cloud."""
+"""Converged eigenvalues of an ellipsoid in space: polynomials and exact geometry, without a point
+cloud."""
 
 from __future__ import annotations
 
@@ -7,8 +8,11 @@ from numpy.polynomial import legendre
 from scipy.linalg import eigh
 
 
-def quadrature(axes: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Points, weights, unit normals and shape operators ``(m, 3, 3)`` (derivatives of the normal) of the ellipsoid."""
+def quadrature(
+    axes: np.ndarray, nodes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Points, weights, unit normals and shape operators ``(m, 3, 3)`` (derivatives of the normal)
+    of the ellipsoid."""
     z, wz = legendre.leggauss(nodes)
     phi = 2 * np.pi * np.arange(2 * nodes) / (2 * nodes)
     z, phi = (a.ravel() for a in np.meshgrid(z, phi, indexing="ij"))
@@ -23,18 +27,31 @@ def quadrature(axes: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray, np
 
 
 def polynomials(points: np.ndarray, axes: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """A basis of the polynomials on the ellipsoid: values ``(m, b)`` and ambient gradients ``(m, b, 3)``."""
+    """A basis of the polynomials on the ellipsoid: values ``(m, b)`` and ambient gradients
+    ``(m, b, 3)``."""
     u, unit = points / axes, np.eye(degree + 1)
     tables = [legendre.legvander(u[:, k], degree) for k in range(3)]
-    slopes = [np.stack([legendre.legval(u[:, k], legendre.legder(row)) for row in unit], axis=1) for k in range(3)]
+    slopes = [
+        np.stack([legendre.legval(u[:, k], legendre.legder(row)) for row in unit], axis=1)
+        for k in range(3)
+    ]
     powers = [  # z^2 is a polynomial of x and y on the ellipsoid
-        (i, j, k) for i in range(degree + 1) for j in range(degree + 1 - i) for k in range(min(2, degree + 1 - i - j))
+        (i, j, k)
+        for i in range(degree + 1)
+        for j in range(degree + 1 - i)
+        for k in range(min(2, degree + 1 - i - j))
     ]
 
     def products(factors: list[np.ndarray]) -> np.ndarray:
-        return np.stack([np.prod([f[:, e] for f, e in zip(factors, p, strict=True)], axis=0) for p in powers], axis=1)
+        return np.stack(
+            [np.prod([f[:, e] for f, e in zip(factors, p, strict=True)], axis=0) for p in powers],
+            axis=1,
+        )
 
-    gradients = [products([slopes[k] if k == axis else tables[k] for k in range(3)]) / axes[axis] for axis in range(3)]
+    gradients = [
+        products([slopes[k] if k == axis else tables[k] for k in range(3)]) / axes[axis]
+        for axis in range(3)
+    ]
     return products(tables), np.stack(gradients, axis=2)
 
 
@@ -46,11 +63,15 @@ def lowest(stiffness: np.ndarray, mass: np.ndarray, k: int) -> np.ndarray:
     return eigh(basis.T @ stiffness @ basis, eigvals_only=True)[:k]
 
 
-def spectra(axes: tuple[float, float, float], k: int, degree: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    r"""The ``k`` lowest eigenvalues of minus the Laplacian, of functions and of fields (Galerkin's method).
+def spectra(
+    axes: tuple[float, float, float], k: int, degree: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""The ``k`` lowest eigenvalues of minus the Laplacian, of functions and of fields (Galerkin's
+    method).
 
-    A field is :math:`F = T W` with the projection T onto the tangent plane and W an ambient polynomial; its covariant
-    derivative is :math:`\nabla_v F = T\, \partial_v W - (n \cdot W)\, \partial_v n`.
+    A field is :math:`F = T W` with the projection T onto the tangent plane and W an ambient
+    polynomial; its covariant derivative is
+    :math:`\nabla_v F = T\, \partial_v W - (n \cdot W)\, \partial_v n`.
     """
     size = np.array(axes)
     points, weights, normals, shape = quadrature(size, 3 * degree)
@@ -58,7 +79,9 @@ def spectra(axes: tuple[float, float, float], k: int, degree: int = 10) -> tuple
     tangent = np.eye(3) - normals[:, :, None] * normals[:, None, :]
     along = np.einsum("mij,mbj->mbi", tangent, gradients)
     functions = lowest(
-        np.einsum("m,mbi,mci->bc", weights, along, along, optimize=True), (values * weights[:, None]).T @ values, k
+        np.einsum("m,mbi,mci->bc", weights, along, along, optimize=True),
+        (values * weights[:, None]).T @ values,
+        k,
     )
     # derivatives (i, v) of the field T e_a q_b: T_ia (T grad q_b)_v - n_a q_b S_iv
     count = values.shape[1]

@@ -1,4 +1,5 @@
-"""Numerical endurance: many steps, extreme scales, uneven and spoilt clouds, dimensions 1 to 8, D to 1 000."""
+"""Numerical endurance: many steps, extreme scales, uneven and spoilt clouds, dimensions 1 to 8, D
+to 1 000."""
 
 from __future__ import annotations
 
@@ -29,12 +30,18 @@ def drift(method: tb.filters.Method, n: int) -> Row:
             y = step(operator, y, method)
         ends[dtype] = y
     size = np.linalg.norm(truth)
-    errors = {f"{np.dtype(t).name} error": float(np.linalg.norm(y - truth) / size) for t, y in ends.items()}
+    errors = {
+        f"{np.dtype(t).name} error": float(np.linalg.norm(y - truth) / size)
+        for t, y in ends.items()
+    }
     return {"case": f"{STEPS} heat steps, {type(method).__name__}", "n": n, **errors}
 
 
-def spectrum(case: str, points: np.ndarray, space: tb.manifolds.Manifold, unit: float = 1.0, **options) -> Row:
-    """The first group of eigenvalues of vector fields against the exact one, and what the library had to say."""
+def spectrum(
+    case: str, points: np.ndarray, space: tb.manifolds.Manifold, unit: float = 1.0, **options
+) -> Row:
+    """The first group of eigenvalues of vector fields against the exact one, and what the library
+    had to say."""
     exact = space.vector_spectrum(2 * space.dim + 2)
     group = exact[exact == exact[0]]
     row: Row = {"case": case, "n": len(points), "D": points.shape[1]}
@@ -43,15 +50,21 @@ def spectrum(case: str, points: np.ndarray, space: tb.manifolds.Manifold, unit: 
         try:
             bundle = tb.TangentBundle.from_points(points, **options)
             found = bundle.laplacian().spectrum(len(group), tol=1e-6)[0] * unit**2
-            row |= {"dimension": bundle.dim, "error": float(np.abs(found - group).mean() / (group[0] or 1.0))}
+            row |= {
+                "dimension": bundle.dim,
+                "error": float(np.abs(found - group).mean() / (group[0] or 1.0)),
+            }
         except TangentBundleError as error:
             row["refused"] = type(error).__name__
-    names = sorted({w.category.__name__ for w in caught if issubclass(w.category, TangentBundleWarning)})
+    names = sorted(
+        {w.category.__name__ for w in caught if issubclass(w.category, TangentBundleWarning)}
+    )
     return {**row, "warnings": ", ".join(names)}
 
 
 def in_ambient(points: np.ndarray, dims: int, noise: float = 0.0) -> np.ndarray:
-    """Points turned into ``R^dims``, with Gaussian noise of standard deviation ``noise`` in every coordinate."""
+    """Points turned into ``R^dims``, with Gaussian noise of standard deviation ``noise`` in every
+    coordinate."""
     rng = np.random.default_rng(0)
     turn = np.linalg.qr(rng.standard_normal((dims, points.shape[1])))[0]
     return points @ turn.T + noise * rng.standard_normal((len(points), dims))
@@ -78,13 +91,21 @@ def cases() -> list[Callable[[], Row]]:
     for scale in (1e-9, 1e9):
         for dtype in (np.float64, np.float32):
             name = f"coordinates of {scale:g}, {np.dtype(dtype).name}"
-            jobs.append(lambda name=name, s=scale, t=dtype: spectrum(name, (s * points).astype(t), sphere, s))
+            jobs.append(
+                lambda name=name, s=scale, t=dtype: spectrum(
+                    name, (s * points).astype(t), sphere, s
+                )
+            )
     jobs += [
         lambda: spectrum("unit sphere, 1e9 from the origin", points + 1e9, sphere),
         lambda: spectrum("300 twins 1e-12 apart", twins, sphere),
         lambda: spectrum("density 10:1", sphere.sample_nonuniform(n, 10.0, seed=0), sphere),
-        lambda: spectrum("20 % outliers in the cube of side 2", with_outliers(points, 0.2, 1.0), sphere),
-        lambda: spectrum("20 % outliers in the cube of side 20", with_outliers(points, 0.2, 10.0), sphere),
+        lambda: spectrum(
+            "20 % outliers in the cube of side 2", with_outliers(points, 0.2, 1.0), sphere
+        ),
+        lambda: spectrum(
+            "20 % outliers in the cube of side 20", with_outliers(points, 0.2, 10.0), sphere
+        ),
     ]
     for d in range(1, 9):
         space, count = tb.manifolds.Sphere(d), 1000 if d < 3 else 3000
@@ -93,22 +114,32 @@ def cases() -> list[Callable[[], Row]]:
         jobs.append(lambda k=dims: spectrum(f"sphere in R^{k}", in_ambient(points, k), sphere))
     for dims, noise in ((30, 0.01), (300, 0.01), (1000, 0.01), (1000, 0.05)):
         name = f"sphere in R^{dims}, noise {noise:g}"
-        jobs.append(lambda name=name, k=dims, e=noise: spectrum(name, in_ambient(points, k, e), sphere))
+        jobs.append(
+            lambda name=name, k=dims, e=noise: spectrum(name, in_ambient(points, k, e), sphere)
+        )
     return jobs
 
 
 def orientation() -> list[Row]:
     """Whether spaces are taken for orientable that are, and the other way round."""
     spaces = [tb.manifolds.Ellipsoid((1.0, 1.0, 0.1)), tb.manifolds.Ellipsoid((1.0, 1.0, 0.05))]
-    spaces += [tb.manifolds.Torus(1.0, 0.3), tb.manifolds.Torus(1.0, 0.1), tb.manifolds.KleinBottle(4)]
+    spaces += [
+        tb.manifolds.Torus(1.0, 0.3),
+        tb.manifolds.Torus(1.0, 0.1),
+        tb.manifolds.KleinBottle(4),
+    ]
     rows = []
     for space in spaces:
         for n in (150, 500, 2000):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TangentBundleWarning)
-                report = tb.TangentBundle.from_points(space.sample(n, seed=0), dim=2).diagnose(quiet=True)
+                report = tb.TangentBundle.from_points(space.sample(n, seed=0), dim=2).diagnose(
+                    quiet=True
+                )
             right = report.orientable == space.orientable
-            rows.append({"case": f"orientable: {space!r}", "n": n, "answer": "right" if right else "wrong"})
+            rows.append(
+                {"case": f"orientable: {space!r}", "n": n, "answer": "right" if right else "wrong"}
+            )
     return rows
 
 

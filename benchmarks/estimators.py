@@ -1,9 +1,11 @@
-"""Field estimators against baselines: ``python -m benchmarks.estimators denoise|interpolate [--runs R] [--quick]``.
+"""Field estimators against baselines:
+``python -m benchmarks.estimators denoise|interpolate [--runs R] [--quick]``.
 
-All methods see the same draws, parameters are estimated from what a method may see, and rows that lose are kept. The
-design is not blind, though: the kinds of covariance were chosen on other draws of the same torus and of wind block B.
-Errors of baselines are those of their tangent parts. ``interpolate`` needs the GFS blocks in ``TANGENTBUNDLE_WIND``; A
-and B are from spring and summer of one year.
+All methods see the same draws, parameters are estimated from what a method may see, and rows that
+lose are kept. The design is not blind, though: the kinds of covariance were chosen on other draws
+of the same torus and of wind block B. Errors of baselines are those of their tangent parts.
+``interpolate`` needs the GFS blocks in ``TANGENTBUNDLE_WIND``; A and B are from spring and summer
+of one year.
 """
 
 from __future__ import annotations
@@ -22,13 +24,21 @@ import tangentbundle as tb
 from tangentbundle.datasets import WindData, load_wind, wind_folder
 from tangentbundle.earth.covariances import planetary
 from tangentbundle.estimators import SpectralFilter, helmholtz_covariance
-from tangentbundle.experiments.baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
+from tangentbundle.experiments.baselines import (
+    AmbientProcess,
+    ComponentProcess,
+    InverseDistance,
+    Mean,
+    ThinPlate,
+    Zero,
+)
 
 from .general import held, in_frames
 from .harness import Row, print_table, save
 
 SCORED = 1000
-"""Points at which wind is scored, drawn like the masked ones: these alone are too few to score by."""
+"""Points at which wind is scored, drawn like the masked ones: these alone are too few to score
+by."""
 
 
 def energy(values: np.ndarray) -> float:
@@ -44,13 +54,20 @@ def angle(frames: np.ndarray, exact: np.ndarray) -> float:
 def summary(scores: dict[str, list[float]], **cell) -> list[Row]:
     """A row for each method: mean and spread (standard deviation over runs)."""
     return [
-        {**cell, "method": name, "mean": float(np.mean(v)), "spread": float(np.std(v)), "runs": len(v)}
+        {
+            **cell,
+            "method": name,
+            "mean": float(np.mean(v)),
+            "spread": float(np.std(v)),
+            "runs": len(v),
+        }
         for name, v in scores.items()
     ]
 
 
 def denoise(runs: int) -> list[Row]:
-    """Torus, area-uniform, E{n} points: mean of ``|f - f_out|^2 / n`` in the denoiser's own local frames."""
+    """Torus, area-uniform, E{n} points: mean of ``|f - f_out|^2 / n`` in the denoiser's own local
+    frames."""
     torus, rows = tb.manifolds.Torus(), []
     for n in (100, 400):
         for tau in (0.01, 0.1, 0.3):
@@ -73,7 +90,9 @@ def denoise(runs: int) -> list[Row]:
                         "ambient process": AmbientProcess().fit(points, noisy).predict(points),
                     }
                     for name, answer in answers.items():
-                        scores.setdefault(name, []).append(energy(in_frames(denoiser.frames_, answer - clean)))
+                        scores.setdefault(name, []).append(
+                            energy(in_frames(denoiser.frames_, answer - clean))
+                        )
                 cell = {"field": title, "n": n, "tau": tau, "angle": float(np.mean(angles))}
                 rows += summary(scores, **cell)
                 print_table(rows[-len(scores) :])
@@ -88,7 +107,8 @@ def blocks() -> tuple[WindData, WindData]:
 
 
 class Scored(NamedTuple):
-    """Squared errors of a draw's methods by name, and shares of truths in 50 and 90 % intervals of some."""
+    """Squared errors of a draw's methods by name, and shares of truths in 50 and 90 % intervals of
+    some."""
 
     errors: dict[str, float]
     hits: dict[str, list[float]]
@@ -100,9 +120,17 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
     sphere, rng = tb.manifolds.Sphere(2), np.random.default_rng([n, int(10 * mask), run])
     index = rng.choice(len(data.points), n + SCORED, replace=False, p=data.area)
     seen, hidden = index[: rng.binomial(n, 1 - mask)], index[n:]
-    wind, points, frames = data.ambient[rng.choice(np.flatnonzero(~data.filled))], data.points, data.frames[hidden]
+    wind, points, frames = (
+        data.ambient[rng.choice(np.flatnonzero(~data.filled))],
+        data.points,
+        data.frames[hidden],
+    )
     truth, history = in_frames(frames, wind[hidden]), past.ambient[~past.filled]
-    known = {"covariance": [planetary(), helmholtz_covariance()], "manifold": sphere, "random_state": 0}
+    known = {
+        "covariance": [planetary(), helmholtz_covariance()],
+        "manifold": sphere,
+        "random_state": 0,
+    }
     models = {
         "zero": Zero(),
         "mean": Mean(),
@@ -128,12 +156,15 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
 
 
 def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400), jobs: int = 1) -> list[Row]:
-    """Wind of block B at points not observed, relative to the zero predictor; with a history: block A."""
+    """Wind of block B at points not observed, relative to the zero predictor; with a history: block
+    A."""
     rows: list[Row] = []
     with ProcessPoolExecutor(jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for n, mask in product(sizes, (0.5, 0.3, 0.1)):
             draws = list(pool.map(interpolate_once, repeat(n), repeat(mask), range(runs)))
-            errors = {name: np.array([draw.errors[name] for draw in draws]) for name in draws[0].errors}
+            errors = {
+                name: np.array([draw.errors[name] for draw in draws]) for name in draws[0].errors
+            }
             cell = []
             for name, values in errors.items():
                 row = {
@@ -144,7 +175,9 @@ def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400), jobs: in
                     "spread": float((values / errors["zero"]).std()),
                 }
                 if name in draws[0].hits:
-                    row["in50"], row["in90"] = (float(v) for v in np.mean([draw.hits[name] for draw in draws], axis=0))
+                    row["in50"], row["in90"] = (
+                        float(v) for v in np.mean([draw.hits[name] for draw in draws], axis=0)
+                    )
                 cell.append({**row, "runs": runs})
             print_table(cell)
             rows += cell
@@ -156,11 +189,17 @@ def main() -> None:
     parser.add_argument("task", choices=["denoise", "interpolate"])
     parser.add_argument("--runs", type=int, default=8, help="draws for each cell")
     parser.add_argument("--quick", action="store_true", help="two runs, nothing saved")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 200, 300, 400], help="points of interpolate")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[100, 200, 300, 400], help="points of interpolate"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes of interpolate")
     options = parser.parse_args()
     runs = 2 if options.quick else options.runs
-    rows = denoise(runs) if options.task == "denoise" else interpolate(runs, options.sizes, options.jobs)
+    rows = (
+        denoise(runs)
+        if options.task == "denoise"
+        else interpolate(runs, options.sizes, options.jobs)
+    )
     if not options.quick:
         save(f"estimators_{options.task}", rows)
 

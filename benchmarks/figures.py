@@ -1,4 +1,5 @@
-"""Figures of the documentation: ``python -m benchmarks.figures [NAME ...]`` writes ``docs/figures/<name>.png``."""
+"""Figures of the documentation: ``python -m benchmarks.figures [NAME ...]`` writes
+``docs/figures/<name>.png``."""
 
 from __future__ import annotations
 
@@ -29,13 +30,16 @@ def fit(rows: list[Row]) -> tuple[float, float]:
 
     Fitted from 30 neighbours on: with fewer, the error falls faster than 1 / k.
     """
-    table = np.array([[row["eps"], 1 / row["neighbors"], row["error"]] for row in rows if row["neighbors"] >= 30])
+    table = np.array(
+        [[row["eps"], 1 / row["neighbors"], row["error"]] for row in rows if row["neighbors"] >= 30]
+    )
     (a, b), *_ = np.linalg.lstsq(table[:, :2] / table[:, 2:], np.ones(len(table)), rcond=None)
     return float(a), float(b)
 
 
 def scale() -> None:
-    """Eigenvalue error against the number of neighbours, with the two-error model and the automatic choice."""
+    """Eigenvalue error against the number of neighbours, with the two-error model and the automatic
+    choice."""
     rows = load("scale")
     fig, axes = plt.subplots(1, 2, figsize=(12, 4.9), sharey=True, layout="constrained")
     for axis, d in zip(axes, (2, 3), strict=True):
@@ -45,32 +49,57 @@ def scale() -> None:
         colors = plt.get_cmap("viridis")(np.linspace(0.0, 0.8, len(sizes)))
         for n, color in zip(sizes, colors, strict=True):
             curve = [row for row in mine if row["n"] == n]
-            k, eps, error = (np.array([row[key] for row in curve]) for key in ("neighbors", "eps", "error"))
-            axis.plot(k, 100 * error, "-", color=color, lw=1.8, label=f"n = {n:,}".replace(",", " "))
+            k, eps, error = (
+                np.array([row[key] for row in curve]) for key in ("neighbors", "eps", "error")
+            )
+            axis.plot(
+                k, 100 * error, "-", color=color, lw=1.8, label=f"n = {n:,}".replace(",", " ")
+            )
             axis.plot(k, 100 * (a * eps + b / k), ":", color=color, lw=1.2)
             chosen = next(row for row in curve if row["chosen"])
-            axis.plot(chosen["neighbors"], 100 * chosen["error"], "o", color=color, ms=9, mec="k", mew=1.2, zorder=5)
+            axis.plot(
+                chosen["neighbors"],
+                100 * chosen["error"],
+                "o",
+                color=color,
+                ms=9,
+                mec="k",
+                mew=1.2,
+                zorder=5,
+            )
         k = np.array([12, 340])
         axis.plot(k, 100 * b / k, "--", color="0.55", lw=1, zorder=0)
-        axis.set(xscale="log", yscale="log", xlabel="neighbours of a point, k", title=f"fields on $S^{d}$")
+        axis.set(
+            xscale="log",
+            yscale="log",
+            xlabel="neighbours of a point, k",
+            title=f"fields on $S^{d}$",
+        )
         ticks = [12, 20, 40, 80, 160, 320]
         axis.set_xticks(ticks, [str(t) for t in ticks])
         axis.minorticks_off()
         axis.grid(alpha=0.25)
-        axis.text(0.03, 0.04, f"dotted: {a:.2f} ε + {b:.2f} / k", transform=axis.transAxes, color="0.3")
-        axis.text(150, 100 * b / 190, "roughness\n$\\propto 1/k$", color="0.35", ha="right", va="top")
+        axis.text(
+            0.03, 0.04, f"dotted: {a:.2f} ε + {b:.2f} / k", transform=axis.transAxes, color="0.3"
+        )
+        axis.text(
+            150, 100 * b / 190, "roughness\n$\\propto 1/k$", color="0.35", ha="right", va="top"
+        )
         last = max((row for row in mine if row["n"] == sizes[1]), key=lambda row: row["neighbors"])
         place = last["neighbors"], 118 * last["error"]
         axis.text(*place, "curvature\n$\\propto\\epsilon$", color="0.35", ha="right", va="bottom")
         axis.legend(loc="upper right", framealpha=0.9)
     axes[0].set_ylabel("mean relative error of the first three groups, %")
     axes[0].set_yticks([0.5, 1, 2, 5, 10, 20, 50], ["0.5", "1", "2", "5", "10", "20", "50"])
-    fig.suptitle("Circles: the automatic choice, 0.29 · 2$^d$ · n$^{2/(d+2)}$ neighbours, at most 160")
+    fig.suptitle(
+        "Circles: the automatic choice, 0.29 · 2$^d$ · n$^{2/(d+2)}$ neighbours, at most 160"
+    )
     save(fig, "scale")
 
 
 def orders() -> None:
-    """Error of eigenvalues against eps for orders 1, 2 and 3, with the kernel's and the sample's constant."""
+    """Error of eigenvalues against eps for orders 1, 2 and 3, with the kernel's and the sample's
+    constant."""
     sphere = tb.manifolds.Sphere(2)
     points, exact = sphere.sample(8000, seed=0), sphere.vector_spectrum(30)
     labels, found = np.unique(exact, return_inverse=True)[1], []
@@ -81,16 +110,25 @@ def orders() -> None:
         errors = [bundle.eps]
         for scale in (lap.scale, bundle.laplacian().scale):
             for order in (1, 2, 3):
-                relative = np.bincount(labels, Generator(scale, order)(deficits) / exact - 1) / np.bincount(labels)
+                relative = np.bincount(
+                    labels, Generator(scale, order)(deficits) / exact - 1
+                ) / np.bincount(labels)
                 errors.append(100 * np.abs(relative).mean())
         found.append(errors)
     eps, *curves = np.array(found).T
     fig, axis = plt.subplots(figsize=(7, 4.4), layout="constrained")
-    for order, color, kernel, sample in zip((1, 2, 3), ("C3", "C0", "C2"), curves[:3], curves[3:], strict=True):
+    for order, color, kernel, sample in zip(
+        (1, 2, 3), ("C3", "C0", "C2"), curves[:3], curves[3:], strict=True
+    ):
         axis.plot(eps, kernel, ":", color=color, lw=1.6)
         axis.plot(eps, sample, "o-", color=color, ms=4, label=f"order {order}")
     axis.plot([], [], ":", color="0.4", label="constant of the kernel alone")
-    axis.set(xscale="log", yscale="log", xlabel="$\\epsilon$", ylabel="error of the first three eigenvalues, %")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="$\\epsilon$",
+        ylabel="error of the first three eigenvalues, %",
+    )
     axis.set_title("Fields on $S^2$, 8 000 random points, 20 to 400 neighbours", fontsize=10)
     axis.grid(alpha=0.25, which="both")
     axis.legend()
@@ -114,7 +152,8 @@ def response() -> None:
 
 
 def _draw_errors(numbers, errors, axes):
-    """Errors {name: (errors, standard deviations)} against the number of points, with the slope of each line."""
+    """Errors {name: (errors, standard deviations)} against the number of points, with the slope of
+    each line."""
     for number, (name, (mean, std)) in enumerate(errors.items()):
         slope = np.polyfit(np.log(numbers), np.log(mean), 1)[0]
         look = {"fmt": "o-", "ms": 4, "capsize": 2, "color": LINES[(4, 1, 2, 5, 0)[number % 5]]}
@@ -136,7 +175,9 @@ def convergence() -> None:
     fig, axes = tb.plot.canvas(size=(7, 4.6))
     axis = _draw_errors([row["n"] for row in mine], errors, axes[0, 0])
     axis.set_ylabel("relative error against the continuous filter")
-    axis.set_title("A filter of a sampled eigenfield on $S^2$, automatic scale, estimated frames", fontsize=10)
+    axis.set_title(
+        "A filter of a sampled eigenfield on $S^2$, automatic scale, estimated frames", fontsize=10
+    )
     save(fig, "convergence", dpi=110)
 
 
@@ -152,13 +193,23 @@ def growth() -> None:
         edges, seconds = np.array(edges), np.array(seconds)
         (line,) = left.plot(edges, seconds, "o-", label=label)
         left.plot(edges, seconds[-1] * edges / edges[-1], ":", color=line.get_color())
-    left.set(xscale="log", yscale="log", xlabel="directed edges", ylabel="seconds a step, 4 channels, float32")
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="directed edges",
+        ylabel="seconds a step, 4 channels, float32",
+    )
     left.set_title("dotted: linear growth", fontsize=10)
     times = [row for row in cpu if row["what"] == "t"]
     t, seconds = (np.array([row[name] for row in times]) for name in ("t", "seconds"))
     right.plot(t, seconds, "o-", color="C0", label="seconds, n = 40 000")
     right.plot(t, seconds[-1] * np.sqrt(t / t[-1]), ":", color="C0", label=r"$\propto \sqrt{t}$")
-    right.set(xscale="log", yscale="log", xlabel="time t of Heat(t)", ylabel="seconds on a CPU, tol = 1e-6")
+    right.set(
+        xscale="log",
+        yscale="log",
+        xlabel="time t of Heat(t)",
+        ylabel="seconds on a CPU, tol = 1e-6",
+    )
     for axis in (left, right):
         axis.grid(alpha=0.25, which="both")
         axis.legend(frameon=False)
@@ -166,7 +217,8 @@ def growth() -> None:
 
 
 def transfer() -> None:
-    """The distance of a trained network's output to the dense-sampling answer, against the number of points."""
+    """The distance of a trained network's output to the dense-sampling answer, against the number
+    of points."""
     rows = load("transfer")
     errors = [row["relative_difference"] for row in rows], [row["std"] for row in rows]
     fig, axes = tb.plot.canvas(size=(6.4, 4.2))
@@ -177,7 +229,8 @@ def transfer() -> None:
 
 
 def limit() -> None:
-    """The distance of a lowpass network on samples to its exact limit, against the number of points."""
+    """The distance of a lowpass network on samples to its exact limit, against the number of
+    points."""
     rows = load("limit")
     fig, axes = tb.plot.canvas(1, 2, size=(5.2, 4.2), sharey=True)
     for axis, surface in zip(axes.flat, ("sphere", "torus"), strict=True):
@@ -212,11 +265,18 @@ def estimators() -> None:
     drawing, panels = tb.plot.canvas(2, 2, size=(4.6, 3.0))
     panels = panels.ravel()
     for axes, (name, vectors) in zip(
-        panels, {"noisy": noisy, "FieldDenoiser": denoiser.predict(points), "true": truth}.items(), strict=False
+        panels,
+        {"noisy": noisy, "FieldDenoiser": denoiser.predict(points), "true": truth}.items(),
+        strict=False,
     ):
         error = np.linalg.norm(vectors - truth) / np.linalg.norm(truth)
         title = name if name == "true" else f"{name}, {error:.0%} error"
-        arrows = {"surface": torus.sample(4000, seed=1), "top": 1.6, "scale": 0.05, "colorbar": False}
+        arrows = {
+            "surface": torus.sample(4000, seed=1),
+            "top": 1.6,
+            "scale": 0.05,
+            "colorbar": False,
+        }
         tb.plot.field(points, vectors, title=title, axes=axes, **arrows)
     _draw_scores(panels[3], denoiser.scores_)
     tb.plot.save(drawing, FOLDER / "estimators.png", dpi=150)
@@ -237,7 +297,8 @@ def _draw_scores(axes, scores) -> None:
 
 
 def chessboard(side: int = 12) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Features ``(n, 6)``, two of which tell the colour with noise, edges and colours 0 and 1 of a chessboard."""
+    """Features ``(n, 6)``, two of which tell the colour with noise, edges and colours 0 and 1 of a
+    chessboard."""
     node = torch.arange(side**2).reshape(side, side)
     pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
     edges = torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], 1)
@@ -248,9 +309,13 @@ def chessboard(side: int = 12) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def sheaves() -> None:
-    """A signal whose sign differs between neighbours: heat flow on the graph and on a sheaf learned from half of it."""
+    """A signal whose sign differs between neighbours: heat flow on the graph and on a sheaf learned
+    from half of it."""
     x, edges, y = chessboard()
-    signal, labelled = x[:, None, :1], torch.rand(len(y), generator=torch.Generator().manual_seed(1)) < 0.5
+    signal, labelled = (
+        x[:, None, :1],
+        torch.rand(len(y), generator=torch.Generator().manual_seed(1)) < 0.5,
+    )
     learner = tb.nn.SheafLearner(1, tb.nn.General(), features=6)
 
     def heat(sheaf: tb.Sheaf) -> torch.Tensor:
@@ -260,7 +325,9 @@ def sheaves() -> None:
     adam = torch.optim.Adam(learner.parameters(), lr=0.02, weight_decay=1e-3)
     for _ in range(150):
         adam.zero_grad()
-        torch.nn.functional.softplus(-4 * heat(learner(x, edges)) * (2 * y - 1))[labelled].mean().backward()
+        torch.nn.functional.softplus(-4 * heat(learner(x, edges)) * (2 * y - 1))[
+            labelled
+        ].mean().backward()
         adam.step()
     learned = learner(x, edges)
     turns = learned.maps.detach()[:, :, 0, 0].prod(1)
@@ -270,15 +337,17 @@ def sheaves() -> None:
         "heat flow on the graph": (heat(plain), torch.ones_like(turns)),
         "heat flow on a learned sheaf": (heat(learned).detach(), turns),
     }
-    places = np.stack(np.divmod(np.arange(len(y)), 12), 1)[:, ::-1] + np.random.default_rng(2).uniform(
-        -0.22, 0.22, (144, 2)
-    )
+    places = np.stack(np.divmod(np.arange(len(y)), 12), 1)[:, ::-1] + np.random.default_rng(
+        2
+    ).uniform(-0.22, 0.22, (144, 2))
     fig, all_axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
     for axes, (title, (values, signs)) in zip(all_axes, panels.items(), strict=True):
         for (a, b), sign in zip(edges.T.tolist(), signs, strict=True):
             color, width = ("#c4483a", 1.6) if sign < 0 else ("0.7", 1.2)
             axes.plot(*places[[a, b]].T, "-", color=color, lw=width, zorder=1)
-        axes.scatter(*places.T, c=values, cmap="PuOr", vmin=-1.5, vmax=1.5, s=95, edgecolors="0.25", zorder=2)
+        axes.scatter(
+            *places.T, c=values, cmap="PuOr", vmin=-1.5, vmax=1.5, s=95, edgecolors="0.25", zorder=2
+        )
         right = float(((values > 0) == (y == 1))[~labelled].float().mean())
         axes.set_title(f"{title}: {right:.0%} right")
         axes.set_axis_off()
@@ -291,14 +360,17 @@ def _gfs() -> xr.Dataset:
     return xr.open_dataset(wind_folder() / "gfs_10m_1deg_20160430T06.nc").isel(time=0).load()
 
 
-def _wind_panel(ds: xr.Dataset, names: tuple[str, str], title: str, axes, top: float = 20.0) -> None:
+def _wind_panel(
+    ds: xr.Dataset, names: tuple[str, str], title: str, axes, top: float = 20.0
+) -> None:
     grid = tb.earth.Grid.of(ds)
     wind = grid.to_coordinates(np.stack([ds[n].values for n in names], axis=-1))
     tb.plot.earth_map(grid.lat, grid.lon, wind, title=title, axes=axes, top=top)
 
 
 def smooth() -> None:
-    """A wind analysis before and after smoothing, and the gains of both responses with the benchmark's values."""
+    """A wind analysis before and after smoothing, and the gains of both responses with the
+    benchmark's values."""
     ds = _gfs()
     fig = plt.figure(figsize=(13.2, 6.6), layout="constrained")
     panels = fig.subplot_mosaic([["wind", "gain"], ["smooth", "gain"]], width_ratios=[1.5, 1])
@@ -312,9 +384,13 @@ def smooth() -> None:
         axis.semilogx(ratio, gain, label=name, color="#2a788e" if taper else "#440154")
     rows = [row for row in load("earth") if row["what"].startswith("gain, 1 degrees")]
     half = next(row for row in rows if abs(row["exact"] - 0.5) < 1e-9)["degree"]
-    places = [np.sqrt((half * (half + 1) - 1) / (row["degree"] * (row["degree"] + 1) - 1)) for row in rows]
+    places = [
+        np.sqrt((half * (half + 1) - 1) / (row["degree"] * (row["degree"] + 1) - 1)) for row in rows
+    ]
     axis.plot(
-        *zip(*[(r, row["found"]) for r, row in zip(places, rows, strict=True) if r < 8], strict=True),
+        *zip(
+            *[(r, row["found"]) for r, row in zip(places, rows, strict=True) if r < 8], strict=True
+        ),
         "o",
         label="spherical harmonics, measured",
         color="#440154",
@@ -329,7 +405,8 @@ def smooth() -> None:
 
 
 def regrid() -> None:
-    """Wind around the North Pole on 2.5 degrees and on a grid with another pole, and errors by wavelength."""
+    """Wind around the North Pole on 2.5 degrees and on a grid with another pole, and errors by
+    wavelength."""
     from .regrid import rotated
 
     ds = xr.open_dataset(wind_folder() / "gfs_10m_2p5deg_6h_blockA.nc").isel(time=0).load()
@@ -340,11 +417,15 @@ def regrid() -> None:
     for axis, (title, data) in zip(axes[0], panels.items(), strict=False):
         grid = tb.earth.Grid.of(data)
         wind = grid.to_coordinates(np.stack([data.u10.values, data.v10.values], axis=-1))
-        tb.plot.earth_map(grid.lat, grid.lon, wind, projection=chart, title=title, top=15.0, axes=axis)
+        tb.plot.earth_map(
+            grid.lat, grid.lon, wind, projection=chart, title=title, top=15.0, axes=axis
+        )
     rows, axis = load("regrid_harmonics"), axes[0, 2]
     for name, color in (("components, bilinear", "0.6"), ("Regridder", "#2a788e")):
         wavelengths = [row["wavelength km"] for row in rows]
-        axis.loglog(wavelengths, [row[f"{name} %"] for row in rows], "o-", ms=4, label=name, color=color)
+        axis.loglog(
+            wavelengths, [row[f"{name} %"] for row in rows], "o-", ms=4, label=name, color=color
+        )
     axis.set(xlabel="wavelength, km", ylabel="error, %", title="from 2.5 degrees to 1 degree")
     axis.set_xticks([2000, 5000, 10_000, 20_000], ["2 000", "5 000", "10 000", "20 000"])
     axis.minorticks_off()
@@ -381,7 +462,9 @@ FIGURES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(FIGURES)}; default: all")
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"of {', '.join(FIGURES)}; default: all"
+    )
     names = parser.parse_args().names or list(FIGURES)
     unknown = sorted(set(names) - set(FIGURES))
     if unknown:

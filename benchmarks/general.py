@@ -1,8 +1,10 @@
-"""Denoising and interpolation beyond wind and torus: ``python -m benchmarks.general [--jobs 2] [--out FOLDER]``.
+"""Denoising and interpolation beyond wind and torus:
+``python -m benchmarks.general [--jobs 2] [--out FOLDER]``.
 
-Four kinds of data, several draws each, all methods on the same ones: attitudes of a free rigid body (d = 3, D = 9), a
-surface in 60 dimensions, an unevenly and inexactly sampled sphere, and a rolled-up sheet with a boundary. Nothing is
-known but points and noisy vectors. Written are a table and all runs.
+Four kinds of data, several draws each, all methods on the same ones: attitudes of a free rigid body
+(d = 3, D = 9), a surface in 60 dimensions, an unevenly and inexactly sampled sphere, and a
+rolled-up sheet with a boundary. Nothing is known but points and noisy vectors. Written are a table
+and all runs.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ def attitudes(n: int, rng: np.random.Generator) -> Cloud:
 
 
 def unfolded(n: int, rng: np.random.Generator) -> Cloud:
-    """A torus bent into 60 dimensions by waves of fixed directions, with the image of a tangent field."""
+    """A torus bent into 60 dimensions by waves of fixed directions, with the image of a tangent
+    field."""
     fixed = np.random.default_rng(60)
     waves, phases = 2.0 * fixed.standard_normal((3, 60)), fixed.uniform(0, 2 * np.pi, 60)
     torus = tb.manifolds.Torus(1.0, 0.4)
@@ -76,7 +79,11 @@ def sheet(n: int, rng: np.random.Generator) -> Cloud:
     roll = tb.manifolds.SwissRoll((0.5, 1.0), 3.0)
     points = roll.sample(n, seed=rng)
     frames, wave = roll.frames(points), 2.0 * points[:, 2]
-    return points, frames[:, :, 0] * np.cos(wave)[:, None] + frames[:, :, 1] * np.sin(wave)[:, None], frames
+    return (
+        points,
+        frames[:, :, 0] * np.cos(wave)[:, None] + frames[:, :, 1] * np.sin(wave)[:, None],
+        frames,
+    )
 
 
 CASES: dict[str, tuple[Callable[[int, np.random.Generator], Cloud], int]] = {
@@ -89,7 +96,8 @@ CASES: dict[str, tuple[Callable[[int, np.random.Generator], Cloud], int]] = {
 
 @dataclass(frozen=True)
 class General(Experiment):
-    """Squared errors of exact tangent parts, relative to the noise's (denoising) or the field's (interpolation)."""
+    """Squared errors of exact tangent parts, relative to the noise's (denoising) or the field's
+    (interpolation)."""
 
     name = "general"
     about = Description(
@@ -121,7 +129,12 @@ class General(Experiment):
         x, y = points[seen], (field + noise)[seen]
         denoiser = tb.FieldDenoiser(dim=dim, random_state=0).fit(x, y)
         filled = tb.FieldInterpolator(dim=dim, random_state=0).fit(x, y)
-        plain = {"zero": Zero(), "mean": Mean(), "inverse distance": InverseDistance(), "thin plate": ThinPlate()}
+        plain = {
+            "zero": Zero(),
+            "mean": Mean(),
+            "inverse distance": InverseDistance(),
+            "thin plate": ThinPlate(),
+        }
         plain |= {"ambient process": AmbientProcess(), "process per component": ComponentProcess()}
         denoised = {
             "FieldDenoiser": denoiser.predict(x),
@@ -150,28 +163,39 @@ class General(Experiment):
 
     def notes(self, rows: list[Row], protocol: str) -> str:
         return (
-            f"{SEEN} points with vectors, noise of {NOISE:.0%} of the field in every component. Denoising: error "
-            f"at these points over that of doing nothing; interpolation: at {HELD_OUT} others, over that of predicting "
-            "zero. Errors are those of exact tangent parts; tangent planes are estimated. Intervals: of each component "
-            "of the field by its standard deviation (Gaussian), of measurements at the other points by "
+            f"{SEEN} points with vectors, noise of {NOISE:.0%} of the field in every component. "
+            "Denoising: error at these points over that of doing nothing; interpolation: at "
+            f"{HELD_OUT} others, over that of predicting zero. Errors are those of exact tangent "
+            "parts; tangent planes are estimated. Intervals: of each component of the field by "
+            "its standard deviation (Gaussian), of measurements at the other points by "
             "`predict_interval`, and of the field's parts along the exact tangent planes. "
             "Everything is chosen from the noisy data; no run is discarded."
         )
 
 
-def covered(model: tb.FieldDenoiser, points: np.ndarray, field: np.ndarray, exact: np.ndarray) -> dict[str, float]:
-    """Shares of components, and of parts along exact frames, that lie inside 50 and 90 % intervals."""
+def covered(
+    model: tb.FieldDenoiser, points: np.ndarray, field: np.ndarray, exact: np.ndarray
+) -> dict[str, float]:
+    """Shares of components, and of parts along exact frames, that lie inside 50 and 90 %
+    intervals."""
     mean, cov = model.predict(points, return_cov=True)
     along = np.einsum("nij,nik,nkj->nj", exact, cov, exact)
-    found = {"in": (mean - field, np.einsum("nii->ni", cov)), "exact": (in_frames(exact, mean - field), along)}
+    found = {
+        "in": (mean - field, np.einsum("nii->ni", cov)),
+        "exact": (in_frames(exact, mean - field), along),
+    }
     return {
         f"{name}{level}": share
         for name, (off, variance) in found.items()
-        for level, share in zip((50, 90), held(off, np.sqrt(np.maximum(variance, 0.0))), strict=True)
+        for level, share in zip(
+            (50, 90), held(off, np.sqrt(np.maximum(variance, 0.0))), strict=True
+        )
     }
 
 
-def measured(model: tb.FieldInterpolator, points: np.ndarray, vectors: np.ndarray) -> dict[str, float]:
+def measured(
+    model: tb.FieldInterpolator, points: np.ndarray, vectors: np.ndarray
+) -> dict[str, float]:
     """Shares of components of noisy vectors inside the intervals for them."""
     found = {}
     for level in (50, 90):

@@ -1,7 +1,9 @@
-"""From points to answers on one GPU: geometry, products, filters, training, denoising and eigenfields.
+"""From points to answers on one GPU: geometry, products, filters, training, denoising and
+eigenfields.
 
-``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was asked for, where there
-is one, the time on the CPU of the same machine, and for products the time in which memory could be read once.
+``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was
+asked for, where there is one, the time on the CPU of the same machine, and for products the time in
+which memory could be read once.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ def rotated(points: torch.Tensor, dims: int) -> torch.Tensor:
 
 
 def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.ConnectionLaplacian:
-    """The Laplacian of the sphere, order 1; rank 1 is the scalar bundle, rank 3 three copies of it."""
+    """The Laplacian of the sphere, order 1; rank 1 is the scalar bundle, rank 3 three copies of
+    it."""
     bundle = tb.TangentBundle.from_points(sphere(n), dim=2, neighbors=neighbors)
     lap = (bundle if rank == 2 else bundle.scalar()).laplacian(order=1)
     if rank == 3:
@@ -93,7 +96,8 @@ def build(points: torch.Tensor) -> tb.ConnectionLaplacian:
 
 
 def geometry() -> list[dict]:
-    """Points to Laplacian, also against the CPU's result; first call with compilation, then again."""
+    """Points to Laplacian, also against the CPU's result; first call with compilation, then
+    again."""
     rows = []
     for n, dims, limit in ((LARGE, 3, 0.25), (LARGE // 10, 50, 0.5)):
         points = sphere(n) if dims == 3 else rotated(sphere(n), dims)
@@ -118,12 +122,17 @@ def geometry() -> list[dict]:
 
 
 def _difference(lap: tb.ConnectionLaplacian, expected: tb.ConnectionLaplacian) -> dict:
-    """Of two Laplacians of the same points, in frames that need not agree: ambient fields are compared."""
-    v = torch.randn((lap.num_points, lap.frames.shape[1], 1), generator=torch.Generator().manual_seed(0))
+    """Of two Laplacians of the same points, in frames that need not agree: ambient fields are
+    compared."""
+    v = torch.randn(
+        (lap.num_points, lap.frames.shape[1], 1), generator=torch.Generator().manual_seed(0)
+    )
 
     def image(operator: tb.ConnectionLaplacian, field: torch.Tensor) -> torch.Tensor:
         frames = operator.frames
-        return torch.einsum("nij,njc->nic", frames, operator @ torch.einsum("nij,nic->njc", frames, field)).cpu()
+        return torch.einsum(
+            "nij,njc->nic", frames, operator @ torch.einsum("nij,nic->njc", frames, field)
+        ).cpu()
 
     a, b = image(lap, v.to(DEVICE)), image(expected, v)
     return {
@@ -136,7 +145,10 @@ def _difference(lap: tb.ConnectionLaplacian, expected: tb.ConnectionLaplacian) -
 def batches() -> list[dict]:
     """2 000 clouds of 100 to 200 points to one joined operator."""
     sizes = torch.from_numpy(np.random.default_rng(0).integers(100, 201, 2000)).to(DEVICE)
-    points, batch = sphere(int(sizes.sum())), torch.repeat_interleave(torch.arange(2000, device=DEVICE), sizes)
+    points, batch = (
+        sphere(int(sizes.sum())),
+        torch.repeat_interleave(torch.arange(2000, device=DEVICE), sizes),
+    )
     options = {"dim": 2, "neighbors": 20}
     row = {"what": "clouds to joined operator", "clouds": 2000, "n": len(points), "required_s": 0.1}
     row["s"] = seconds(lambda: tb.TangentBundle.from_batch(points, batch, **options), 5)
@@ -146,7 +158,9 @@ def batches() -> list[dict]:
     found = tb.TangentBundle.from_batch(points, batch, **options)
     scales = [[part.scale for part in lap.parts] for lap in (found, expected)]
     row["difference_of_scales"] = float(np.ptp(np.log(scales), axis=0).max())
-    return [row | {"difference_of_masses": float((found.mass.cpu() / expected.mass - 1).abs().max())}]
+    return [
+        row | {"difference_of_masses": float((found.mass.cpu() / expected.mass - 1).abs().max())}
+    ]
 
 
 def products(bandwidth: float) -> list[dict]:
@@ -161,7 +175,13 @@ def products(bandwidth: float) -> list[dict]:
         for channels in (1, 4, 16, 32, 64) if rank == 2 else (16,):
             x = torch.randn(LARGE, rank, channels, device=DEVICE)
             inside, out = x[sliced.order.long()].contiguous(), torch.empty_like(x)
-            row = {"what": "product", "n": LARGE, "edges": edges, "rank": rank, "channels": channels}
+            row = {
+                "what": "product",
+                "n": LARGE,
+                "edges": edges,
+                "rank": rank,
+                "channels": channels,
+            }
             row["ms"] = milliseconds(lambda: step(curve, inside, inside, out, (1.0, 0.0, 0.0)))  # noqa: B023
             if rank == 2 and channels > 4:
                 row["required_ms"] = {16: 0.28, 32: 0.38, 64: 0.60}[channels]
@@ -190,7 +210,9 @@ def _cusparse(csr: BlockMatrix, x: torch.Tensor) -> float:
     j = ((columns * d)[:, None, None] + local.expand(d, d)).flatten()
     by_row = torch.argsort(i * (n * d) + j)
     indptr = torch.nn.functional.pad(torch.bincount(i, minlength=n * d).cumsum(0), (1, 0)).int()
-    matrix = torch.sparse_csr_tensor(indptr, j[by_row].int(), blocks.flatten()[by_row], size=(n * d, n * d))
+    matrix = torch.sparse_csr_tensor(
+        indptr, j[by_row].int(), blocks.flatten()[by_row], size=(n * d, n * d)
+    )
     flat = x.reshape(n * d, channels)
     return milliseconds(lambda: matrix @ flat, 3)
 
@@ -232,7 +254,10 @@ def training() -> list[dict]:
     laplacian, rows = sphere_laplacian(LARGE, 32), []
     for channels, before in ((16, 255.0), (64, 783.0)):
         net = tb.nn.TNN([channels] * 3, 3, step=0.01, seed=0).to(DEVICE)
-        x, optimizer = torch.randn(LARGE, 2, channels, device=DEVICE), torch.optim.Adam(net.parameters())
+        x, optimizer = (
+            torch.randn(LARGE, 2, channels, device=DEVICE),
+            torch.optim.Adam(net.parameters()),
+        )
 
         def train(net=net, x=x, optimizer=optimizer) -> None:
             optimizer.zero_grad()
@@ -240,21 +265,44 @@ def training() -> list[dict]:
             optimizer.step()
 
         ms = 1e3 * seconds(train)
-        rows.append({"what": "training step", "n": LARGE, "channels": channels, "ms": ms, "required_ms": before / 2})
+        rows.append(
+            {
+                "what": "training step",
+                "n": LARGE,
+                "channels": channels,
+                "ms": ms,
+                "required_ms": before / 2,
+            }
+        )
     return rows
 
 
 def denoise() -> list[dict]:
     """A noisy field from points to the smooth field, by the filter of least estimated risk."""
     points = sphere(LARGE)
-    clean = torch.linalg.cross(torch.tensor([[0.0, 0.0, 1.0]], device=DEVICE).expand_as(points), points)
-    noisy = clean + 0.5 * torch.randn(points.shape, generator=torch.Generator(DEVICE).manual_seed(1), device=DEVICE)
+    clean = torch.linalg.cross(
+        torch.tensor([[0.0, 0.0, 1.0]], device=DEVICE).expand_as(points), points
+    )
+    noisy = clean + 0.5 * torch.randn(
+        points.shape, generator=torch.Generator(DEVICE).manual_seed(1), device=DEVICE
+    )
 
     def run(points: torch.Tensor, noisy: torch.Tensor) -> torch.Tensor:
-        return tb.FieldDenoiser(SpectralFilter(neighbors=32), random_state=0).fit(points, noisy).predict(points)
+        return (
+            tb.FieldDenoiser(SpectralFilter(neighbors=32), random_state=0)
+            .fit(points, noisy)
+            .predict(points)
+        )
 
-    row = {"what": "denoising", "n": LARGE, "s": seconds(lambda: run(points, noisy), 2), "required_s": 10.0}
-    row["error_left"] = float((run(points, noisy) - clean).square().mean() / (noisy - clean).square().mean())
+    row = {
+        "what": "denoising",
+        "n": LARGE,
+        "s": seconds(lambda: run(points, noisy), 2),
+        "required_s": 10.0,
+    }
+    row["error_left"] = float(
+        (run(points, noisy) - clean).square().mean() / (noisy - clean).square().mean()
+    )
     start = time.perf_counter()
     run(points.cpu(), noisy.cpu())
     return [row | {"cpu_s": time.perf_counter() - start}]
@@ -267,22 +315,42 @@ def spectrum() -> list[dict]:
         laplacian = sphere_laplacian(n, 32).to(device)
         start = time.perf_counter()
         values = laplacian.spectrum(50)[0]
-        row = {"what": "spectrum", "n": n, "k": 50, "device": device.type, "s": time.perf_counter() - start}
+        row = {
+            "what": "spectrum",
+            "n": n,
+            "k": 50,
+            "device": device.type,
+            "s": time.perf_counter() - start,
+        }
         rows.append(row | {"lowest": float(values[0]), "last": float(values[-1])})
     return rows
 
 
 def growth(most: int) -> list[dict]:
-    """Milliseconds and picoseconds an edge of one product with 4 channels, from 10^4 to ``most`` points."""
+    """Milliseconds and picoseconds an edge of one product with 4 channels, from 10^4 to ``most``
+    points."""
     rows = []
     for n in (int(10**e) for e in np.arange(4, np.log10(most) + 1e-9, 0.5)):
         laplacian = sphere_laplacian(n, 32)
-        sliced = SlicedMatrix.from_csr(BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order))
+        sliced = SlicedMatrix.from_csr(
+            BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order)
+        )
         x = torch.randn(n, 2, 4, device=DEVICE)
-        curve, out = along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order), torch.empty_like(x)
-        ms, edges = milliseconds(lambda: step(curve, x, x, out, (1.0, 0.0, 0.0))), laplacian.num_edges  # noqa: B023
+        curve, out = (
+            along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order),
+            torch.empty_like(x),
+        )
+        ms = milliseconds(lambda: step(curve, x, x, out, (1.0, 0.0, 0.0)))  # noqa: B023
+        edges = laplacian.num_edges
         rows.append(
-            {"what": "growth", "n": n, "edges": edges, "channels": 4, "ms": ms, "ps_per_edge": ms * 1e9 / edges}
+            {
+                "what": "growth",
+                "n": n,
+                "edges": edges,
+                "channels": 4,
+                "ms": ms,
+                "ps_per_edge": ms * 1e9 / edges,
+            }
         )
     return rows
 
@@ -301,7 +369,9 @@ def calculus(n: int = 10**6) -> list[dict]:
     maps = Derivatives(bundle)
     gradient, divergence = maps.gradient(), maps.divergence()
     row["maps_s"] = time.time() - start
-    parts = [bundle.to_coordinates(torch.from_numpy(part).to(DEVICE)) for part in torus_parts(points)]
+    parts = [
+        bundle.to_coordinates(torch.from_numpy(part).to(DEVICE)) for part in torus_parts(points)
+    ]
     field = torch.stack(parts).sum(0)
     row["divergence_ms"] = milliseconds(lambda: divergence @ field, 5)
     row["gradient_ms"] = milliseconds(lambda: gradient @ field[:, :1], 5)
@@ -312,13 +382,17 @@ def calculus(n: int = 10**6) -> list[dict]:
         row[f"decomposition_of_{fields}_s"] = time.time() - start
     got = torch.stack([found.gradient, found.rotational, found.remainder])[..., :1]
     assert got.device.type == DEVICE.type
-    row["relative_error"] = max(float((g - p).norm() / p.norm()) for g, p in zip(got, parts, strict=True))
+    row["relative_error"] = max(
+        float((g - p).norm() / p.norm()) for g, p in zip(got, parts, strict=True)
+    )
     return [row]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "gpu.json"), help="result file")
+    parser.add_argument(
+        "--out", default=str(Path(__file__).parent / "results" / "gpu.json"), help="result file"
+    )
     parser.add_argument("--most", type=float, default=1e7, help="most points in the growth table")
     options = parser.parse_args()
     if not torch.cuda.is_available():
@@ -327,7 +401,11 @@ def main() -> None:
 
     warnings.simplefilter("ignore")
     bandwidth = copy_bandwidth()
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__}
+    versions = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+    }
     versions |= {"numpy": np.__version__, "scipy": scipy.__version__}
     machine = {
         "gpu": torch.cuda.get_device_name(),
@@ -350,7 +428,10 @@ def main() -> None:
         for row in part():
             rows.append(row)
             print(
-                {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in row.items()},
+                {
+                    key: float(f"{value:.4g}") if isinstance(value, float) else value
+                    for key, value in row.items()
+                },
                 flush=True,
             )
         torch.cuda.empty_cache()

@@ -1,7 +1,9 @@
-"""Networks for node classification to compare with: perceptrons, and graph convolutions between the same two layers.
+"""Networks for node classification to compare with: perceptrons, and graph convolutions between the
+same two layers.
 
-The convolutions are those of PyTorch Geometric where it is installed, otherwise the same formulas in plain torch, with
-the same names of parameters (``tests/test_benchmarks_sheaves.py`` compares them).
+The convolutions are those of PyTorch Geometric where it is installed, otherwise the same formulas
+in plain torch, with the same names of parameters (``tests/test_benchmarks_sheaves.py`` compares
+them).
 """
 
 from __future__ import annotations
@@ -60,8 +62,12 @@ class PlainSAGE(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
         source, target = edge_index
-        degrees = total(torch.ones_like(target, dtype=x.dtype), target, len(x)).clamp_min(1)[:, None]
-        return self.lin_l(total(x.index_select(0, source), target, len(x)) / degrees) + self.lin_r(x)
+        degrees = total(torch.ones_like(target, dtype=x.dtype), target, len(x)).clamp_min(1)[
+            :, None
+        ]
+        return self.lin_l(total(x.index_select(0, source), target, len(x)) / degrees) + self.lin_r(
+            x
+        )
 
 
 class PlainGAT(PlainConv):
@@ -70,17 +76,23 @@ class PlainGAT(PlainConv):
     def __init__(self, inputs: int, outputs: int, heads: int = HEADS) -> None:
         super().__init__(inputs, heads * outputs)
         self.lin = torch.nn.Linear(inputs, heads * outputs, bias=False)
-        self.att_src, self.att_dst = (torch.nn.Parameter(torch.empty(1, heads, outputs)) for _ in range(2))
+        self.att_src, self.att_dst = (
+            torch.nn.Parameter(torch.empty(1, heads, outputs)) for _ in range(2)
+        )
         for weight in (self.lin.weight, self.att_src, self.att_dst):
             torch.nn.init.xavier_uniform_(weight)
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
         source, target = self.ends(x, edge_index)
         h = self.lin(x).unflatten(1, self.att_src.shape[1:])
-        scores = (h * self.att_src).sum(-1).index_select(0, source) + (h * self.att_dst).sum(-1).index_select(0, target)
+        scores = (h * self.att_src).sum(-1).index_select(0, source) + (h * self.att_dst).sum(
+            -1
+        ).index_select(0, target)
         scores = F.leaky_relu(scores, 0.2)
         top = scores.new_full((len(x), scores.shape[1]), -torch.inf)
-        top = top.scatter_reduce(0, target[:, None].expand_as(scores), scores.detach(), "amax").index_select(0, target)
+        top = top.scatter_reduce(
+            0, target[:, None].expand_as(scores), scores.detach(), "amax"
+        ).index_select(0, target)
         shares = (scores - top).exp()
         shares = shares / (total(shares, target, len(x)).index_select(0, target) + 1e-16)
         mixed = total(shares[..., None] * h.index_select(0, source), target, len(x))
@@ -93,7 +105,11 @@ try:
     from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
     LIBRARY = "torch_geometric"
-    CONVOLUTIONS: dict[str, Callable] = {"GCN": partial(GCNConv, cached=True), "GraphSAGE": SAGEConv, "GAT": GATConv}
+    CONVOLUTIONS: dict[str, Callable] = {
+        "GCN": partial(GCNConv, cached=True),
+        "GraphSAGE": SAGEConv,
+        "GAT": GATConv,
+    }
 except ImportError:
     LIBRARY = "plain torch"
     CONVOLUTIONS = dict(PLAIN)
@@ -113,7 +129,8 @@ class Mix(torch.nn.Linear):
 
 
 class Blocks(torch.nn.Module):
-    """A linear layer, blocks ``h + dropout(elu(conv(norm(h)) [+ own(norm(h))]))``, and a linear layer."""
+    """A linear layer, blocks ``h + dropout(elu(conv(norm(h)) [+ own(norm(h))]))``, and a linear
+    layer."""
 
     def __init__(
         self,
@@ -129,7 +146,9 @@ class Blocks(torch.nn.Module):
         self.dropout = dropout
         self.encoder, self.decoder = torch.nn.Linear(inputs, width), torch.nn.Linear(width, outputs)
         self.convs = torch.nn.ModuleList([conv() for _ in range(layers)])
-        self.owns = torch.nn.ModuleList([torch.nn.Linear(width, width) for _ in range(layers if own else 0)])
+        self.owns = torch.nn.ModuleList(
+            [torch.nn.Linear(width, width) for _ in range(layers if own else 0)]
+        )
         self.norms = torch.nn.ModuleList([torch.nn.LayerNorm(width) for _ in range(layers)])
 
     def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:

@@ -1,9 +1,11 @@
-"""Error, coverage and time of ``FieldDenoiser`` against the number of points: ``python -m benchmarks.growth``.
+"""Error, coverage and time of ``FieldDenoiser`` against the number of points:
+``python -m benchmarks.growth``.
 
-Five spaces, vector noise of 30 % of the field's root mean square in every component; nothing but points and noisy
-vectors is given. Errors are relative to those of the identity, the data as they are. Compared: a Gaussian process on
-the 64 nearest neighbours with hyperparameters by scikit-learn on a subsample, the mean of nearest neighbours with their
-number by leave-one-out, and a filter of the connection Laplacian.
+Five spaces, vector noise of 30 % of the field's root mean square in every component; nothing but
+points and noisy vectors is given. Errors are relative to those of the identity, the data as they
+are. Compared: a Gaussian process on the 64 nearest neighbours with hyperparameters by scikit-learn
+on a subsample, the mean of nearest neighbours with their number by leave-one-out, and a filter of
+the connection Laplacian.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ Cloud = tuple[np.ndarray, np.ndarray]
 """Points ``(n, D)`` and the vectors of the field there ``(n, D)``."""
 
 
-def waves(points: np.ndarray, normals: np.ndarray, length: float, rng: np.random.Generator) -> np.ndarray:
+def waves(
+    points: np.ndarray, normals: np.ndarray, length: float, rng: np.random.Generator
+) -> np.ndarray:
     """A random smooth field of R^D, projected on the planes normal to unit ``normals (n, D)``."""
     D = points.shape[1]
     directions, phases = rng.standard_normal((D, 50)) / length, rng.uniform(0, 2 * np.pi, 50)
@@ -57,7 +61,8 @@ def ellipsoid(n: int, rng: np.random.Generator) -> Cloud:
 
 
 def genus_two(n: int, rng: np.random.Generator) -> Cloud:
-    """The surface ``(x^2 - x^4 - y^2)^2 + z^2 = 0.02`` around a figure of eight, sampled evenly by area."""
+    """The surface ``(x^2 - x^4 - y^2)^2 + z^2 = 0.02`` around a figure of eight, sampled evenly by
+    area."""
 
     def level(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The function that vanishes on the surface, and its gradient."""
@@ -71,7 +76,9 @@ def genus_two(n: int, rng: np.random.Generator) -> Cloud:
     while len(found) < n:
         x = rng.uniform(-1, 1, (100_000, 3)) * [1.2, 0.8, 0.25]
         value, gradient = level(x)
-        x = x[np.abs(value) < 0.01 * np.linalg.norm(gradient, axis=1)]  # nearer to the surface than about 0.01
+        x = x[
+            np.abs(value) < 0.01 * np.linalg.norm(gradient, axis=1)
+        ]  # nearer to the surface than about 0.01
         for _ in range(8):
             value, gradient = level(x)
             x = x - (value / np.square(gradient).sum(axis=1))[:, None] * gradient
@@ -94,7 +101,11 @@ def swiss_roll(n: int, rng: np.random.Generator) -> Cloud:
     roll = tb.manifolds.SwissRoll()
     points = roll.sample(n, seed=rng)
     frames = roll.frames(points)
-    turn = 0.5 * np.linalg.norm(points[:, [0, 1]], axis=1) + 0.2 * points[:, 2] + rng.uniform(0, 2 * np.pi)
+    turn = (
+        0.5 * np.linalg.norm(points[:, [0, 1]], axis=1)
+        + 0.2 * points[:, 2]
+        + rng.uniform(0, 2 * np.pi)
+    )
     field = frames[:, :, 0] * np.cos(turn)[:, None] + frames[:, :, 1] * np.sin(turn)[:, None]
     rotation = np.linalg.qr(rng.standard_normal((30, 3)))[0].T
     return points @ rotation + 0.02 * rng.standard_normal((n, 30)), field @ rotation
@@ -114,8 +125,11 @@ SPACES: dict[str, Callable[[int, np.random.Generator], Cloud]] = {
 }
 
 
-def local_process(points: np.ndarray, vectors: np.ndarray, rng: np.random.Generator, most: int = 500) -> np.ndarray:
-    """Gaussian processes on the 64 nearest points of each, with scikit-learn's hyperparameters for a subsample."""
+def local_process(
+    points: np.ndarray, vectors: np.ndarray, rng: np.random.Generator, most: int = 500
+) -> np.ndarray:
+    """Gaussian processes on the 64 nearest points of each, with scikit-learn's hyperparameters for
+    a subsample."""
     n, scale = len(points), vectors.std()
     subset = rng.choice(n, min(n, most), replace=False)
     size = np.sqrt(points.var(axis=0).sum())
@@ -138,7 +152,9 @@ def local_process(points: np.ndarray, vectors: np.ndarray, rng: np.random.Genera
 def once(space: str, n: int, draw: int) -> Row:
     """One space, size and draw: errors relative to the identity's, coverage, seconds."""
     rng = np.random.default_rng([draw, list(SPACES).index(space)])
-    points, field = (values[:n] for values in SPACES[space](max(SIZES), rng))  # of one draw all sizes have one field
+    points, field = (
+        values[:n] for values in SPACES[space](max(SIZES), rng)
+    )  # of one draw all sizes have one field
     noisy = field + NOISE * np.sqrt(np.square(field).mean()) * rng.standard_normal(field.shape)
     start = time.perf_counter()
     denoiser = tb.FieldDenoiser(random_state=0).fit(points, noisy)
@@ -149,14 +165,24 @@ def once(space: str, n: int, draw: int) -> Row:
     in50, in90 = held(mean - field[index], std)
     others = {
         "local GP": local_process(points, noisy, rng),
-        "nearest": tb.FieldDenoiser(NeighborMean(), random_state=0).fit(points, noisy).predict(points),
-        "filter": tb.FieldDenoiser(SpectralFilter(), random_state=0).fit(points, noisy).predict(points),
+        "nearest": tb.FieldDenoiser(NeighborMean(), random_state=0)
+        .fit(points, noisy)
+        .predict(points),
+        "filter": tb.FieldDenoiser(SpectralFilter(), random_state=0)
+        .fit(points, noisy)
+        .predict(points),
     }
 
     def error(found: np.ndarray) -> float:
         return float(np.sqrt(np.square(found - field).sum() / np.square(noisy - field).sum()))
 
-    row = {"space": space, "n": n, "draw": draw, "model": denoiser.scores_[0].model, "dim": denoiser.frames_.shape[2]}
+    row = {
+        "space": space,
+        "n": n,
+        "draw": draw,
+        "model": denoiser.scores_[0].model,
+        "dim": denoiser.frames_.shape[2],
+    }
     row |= {"error": error(answer), "in50": in50, "in90": in90, "seconds": seconds}
     return row | {name: error(found) for name, found in others.items()}
 
@@ -171,18 +197,28 @@ def means(rows: Sequence[Row]) -> list[Row]:
         if draws := [row for row in rows if (row["space"], row["n"]) == (space, n)]:
             models = [short_name(row["model"], 22) for row in draws]
             cell: Row = {"space": space, "n": n, "model": max(set(models), key=models.count)}
-            found.append(cell | {name: round(float(np.mean([row[name] for row in draws])), 3) for name in MEASURED})
+            found.append(
+                cell
+                | {
+                    name: round(float(np.mean([row[name] for row in draws])), 3)
+                    for name in MEASURED
+                }
+            )
     return found
 
 
 def check(rows: Sequence[Row], tolerance: float = 0.05) -> list[str]:
-    """What is wrong with rows of ``means``: errors that rise with n, errors above the identity's, each with numbers."""
+    """What is wrong with rows of ``means``: errors that rise with n, errors above the identity's,
+    each with numbers."""
     wrong = []
     for method in ("error", "filter"):
         name = "FieldDenoiser" if method == "error" else "SpectralFilter"
         for row in rows:
             if row[method] > 1 + tolerance:
-                wrong.append(f"{name}, {row['space']}, n = {row['n']}: {row[method]:.2f} times the identity's error")
+                wrong.append(
+                    f"{name}, {row['space']}, n = {row['n']}: {row[method]:.2f} times the "
+                    "identity's error"
+                )
         for a, b in pairwise(rows):
             if a["space"] == b["space"] and b[method] > (1 + tolerance) * a[method]:
                 sizes = f"from {a[method]:.3f} at n = {a['n']} to {b[method]:.3f} at n = {b['n']}"
@@ -191,10 +227,13 @@ def check(rows: Sequence[Row], tolerance: float = 0.05) -> list[str]:
 
 
 def run(max_n: int = max(SIZES), jobs: int = 1, draws: int = 3, resume: bool = False) -> list[Row]:
-    """One row for each space, size and draw; those finished are in the file of results at any time."""
+    """One row for each space, size and draw; those finished are in the file of results at any
+    time."""
     cells = list(product(SPACES, (n for n in SIZES if n <= max_n), range(draws)))
     rows = [row for row in load("growth") if _cell(row) in cells] if resume else []
-    missing = sorted({*cells} - {_cell(row) for row in rows}, key=lambda cell: (-cell[1], cell[2]))  # the longest first
+    missing = sorted(
+        {*cells} - {_cell(row) for row in rows}, key=lambda cell: (-cell[1], cell[2])
+    )  # the longest first
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with ProcessPoolExecutor(jobs, get_context("spawn"), _warm, (threads,)) as pool:
         for future in as_completed([pool.submit(once, *cell) for cell in missing]):
@@ -220,7 +259,9 @@ def main() -> None:
     parser.add_argument("--max-n", type=int, default=max(SIZES), help="largest number of points")
     parser.add_argument("--jobs", type=int, default=1, help="processes; they slow each other down")
     parser.add_argument("--draws", type=int, default=3, help="samples of every space and size")
-    parser.add_argument("--resume", action="store_true", help="compute only what is not in the file of results")
+    parser.add_argument(
+        "--resume", action="store_true", help="compute only what is not in the file of results"
+    )
     options = parser.parse_args()
     rows = means(run(options.max_n, options.jobs, options.draws, options.resume))
     print_table(rows)

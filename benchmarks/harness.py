@@ -1,4 +1,5 @@
-"""What all benchmarks share: timing in turns, the machine and versions, tables, and result files."""
+"""What all benchmarks share: timing in turns, the machine and versions, tables, and result
+files."""
 
 from __future__ import annotations
 
@@ -31,21 +32,25 @@ def baseline(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        raise MissingBaseline(f"{name} is not installed; it comes with pip install 'tangentbundle[bench]'") from error
+        raise MissingBaseline(
+            f"{name} is not installed; it comes with pip install 'tangentbundle[bench]'"
+        ) from error
 
 
 CALLS, LEAST, TURN = 16, 4, 0.05
-"""Calls of a function in a row: at most, at least, and the seconds after which there are no more of them."""
+"""Calls of a function in a row: at most, at least, and the seconds after which there are no more of
+them."""
 
 REST = 0.25
-"""Seconds before a turn: OpenMP threads go on spinning for up to a fifth of a second after their work is done."""
+"""Seconds before a turn: OpenMP threads go on spinning for up to a fifth of a second after their
+work is done."""
 
 
 def best_in_turns(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
     """Least seconds of each function; they take turns, so that a busy machine hinders all alike.
 
-    A turn is a few calls in a row, since the first ones find caches full of another function's data, and begins when
-    all threads of the one before have come to rest.
+    A turn is a few calls in a row, since the first ones find caches full of another function's
+    data, and begins when all threads of the one before have come to rest.
     """
     best = dict.fromkeys(functions, float("inf"))
     for function in functions.values():
@@ -71,7 +76,9 @@ def seconds(function: Callable[[], Any], repeats: int = 3) -> float:
 def in_new_process(module: str, *arguments: Any, **environment: str) -> Any:
     """Run ``python -m module arguments`` and return the JSON that its last line of output is."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"python -m {module} failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -97,18 +104,32 @@ def machine() -> Row:
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         model = lines[0].split(":", 1)[1].strip() if lines else model
     memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    return {"cpu": model, "cores": os.cpu_count(), "memory_gib": memory, "system": platform.system()}
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_gib": memory,
+        "system": platform.system(),
+    }
 
 
 def versions() -> Row:
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
+    return {
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in PACKAGES},
+    }
 
 
 def save(name: str, rows: list[Row]) -> None:
     """Write rows with the machine, versions and date to ``results/<name>.json``."""
     RESULTS.mkdir(exist_ok=True)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    content = {"name": name, "date": today, "machine": machine(), "versions": versions(), "rows": rows}
+    content = {
+        "name": name,
+        "date": today,
+        "machine": machine(),
+        "versions": versions(),
+        "rows": rows,
+    }
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
@@ -123,7 +144,9 @@ def print_table(rows: list[Row]) -> None:
     cells = [keys, *[[_text(row.get(key, "")) for key in keys] for row in rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
-        print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        print(
+            "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        )
 
 
 def _text(value: Any) -> str:

@@ -24,7 +24,13 @@ def _size(n: int) -> Row:
     x = torch.randn(n, 2, CHANNELS)
     taken = seconds(lambda: tb.Heat(0.001)(laplacian, x, tb.Chebyshev(order=ORDER)))
     edges = laplacian.num_edges
-    return {"what": "n", "n": n, "edges": edges, "seconds": taken, "ns_per_edge_and_step": taken / edges / ORDER * 1e9}
+    return {
+        "what": "n",
+        "n": n,
+        "edges": edges,
+        "seconds": taken,
+        "ns_per_edge_and_step": taken / edges / ORDER * 1e9,
+    }
 
 
 def _times(n: int) -> list[Row]:
@@ -36,6 +42,13 @@ def _times(n: int) -> list[Row]:
         taken = seconds(lambda: heat(laplacian, x, method))  # noqa: B023
         terms = method.coefficients([heat], laplacian).shape[1]
         rows.append(
-            {"what": "t", "n": n, "edges": laplacian.num_edges, "t": float(t), "terms": terms, "seconds": taken}
+            {
+                "what": "t",
+                "n": n,
+                "edges": laplacian.num_edges,
+                "t": float(t),
+                "terms": terms,
+                "seconds": taken,
+            }
         )
     return rows

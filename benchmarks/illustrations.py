@@ -1,4 +1,5 @@
-"""Illustrations of the theory: a tangent space, parallel transport, diffusion, responses of filters."""
+"""Illustrations of the theory: a tangent space, parallel transport, diffusion, responses of
+filters."""
 
 from __future__ import annotations
 
@@ -21,15 +22,24 @@ from tangentbundle.plot.views import spacing, spread_out
 
 
 def tangent_space(
-    bundle: TangentBundle, point: int, vector: np.ndarray | None = None, *, view: View | None = None, axes: Any = None
+    bundle: TangentBundle,
+    point: int,
+    vector: np.ndarray | None = None,
+    *,
+    view: View | None = None,
+    axes: Any = None,
 ) -> Any:
-    """A point of a surface, the plane of its frame, and a tangent vector ``(3,)`` in it; returns axes.
+    """A point of a surface, the plane of its frame, and a tangent vector ``(3,)`` in it; returns
+    axes.
 
-    The plane is as wide as the neighbourhoods of the bundle; without a vector the frame's first one is drawn.
+    The plane is as wide as the neighbourhoods of the bundle; without a vector the frame's first one
+    is drawn.
     """
     frame = _frames(bundle)[point]
     vector = frame[:, 0] if vector is None else frame @ (frame.T @ np.asarray(vector, dtype=float))
-    return _tangent_planes(bundle, [point], [vector], 1.6 * bundle.eps**0.5, {"x": point}, view or View(), axes)
+    return _tangent_planes(
+        bundle, [point], [vector], 1.6 * bundle.eps**0.5, {"x": point}, view or View(), axes
+    )
 
 
 def transport(
@@ -42,27 +52,44 @@ def transport(
     planes: int = 5,
     axes: Any = None,
 ) -> Any:
-    r"""A vector carried along the edges of the graph, by the connection of the bundle; returns axes.
+    r"""A vector carried along the edges of the graph, by the connection of the bundle; returns
+    axes.
 
     The path is the shortest one, and the vector at its next point is :math:`O_{ji} v_i`.
     """
     frames, path, view = _frames(bundle), shortest_path(bundle, start, end), view or View()
-    coordinates = frames[start].T @ (frames[start][:, 0] if vector is None else np.asarray(vector, dtype=float))
+    coordinates = frames[start].T @ (
+        frames[start][:, 0] if vector is None else np.asarray(vector, dtype=float)
+    )
     carried = [frames[start] @ coordinates]
     for before, here in pairwise(path):
         coordinates = transport_block(bundle, here, before) @ coordinates
         carried.append(frames[here] @ coordinates)
     shown = np.unique(np.linspace(0, len(path) - 1, planes).round().astype(int))
-    rows, vectors, names = [path[k] for k in shown], [carried[k] for k in shown], {"i": start, "j": end}
+    rows, vectors, names = (
+        [path[k] for k in shown],
+        [carried[k] for k in shown],
+        {"i": start, "j": end},
+    )
     axes = _tangent_planes(bundle, rows, vectors, 0.6 * bundle.eps**0.5, names, view, axes)
-    axes.plot(*view.project(np.asarray(bundle.points)[path])[:, :2].T, "-", color=LINES[3], lw=1.2, zorder=2)
+    axes.plot(
+        *view.project(np.asarray(bundle.points)[path])[:, :2].T,
+        "-",
+        color=LINES[3],
+        lw=1.2,
+        zorder=2,
+    )
     return axes
 
 
 def diffusion(
-    bundle: TangentBundle, vectors: np.ndarray, times: Sequence[float] = (0.0, 0.01, 0.05, 0.2), **options: Any
+    bundle: TangentBundle,
+    vectors: np.ndarray,
+    times: Sequence[float] = (0.0, 0.01, 0.05, 0.2),
+    **options: Any,
 ) -> Any:
-    r"""A field ``(n, 3)`` spread by heat flow, :math:`e^{t \Delta} f`, at several times; returns the figure.
+    r"""A field ``(n, 3)`` spread by heat flow, :math:`e^{t \Delta} f`, at several times; returns
+    the figure.
 
     Arrows show directions; colours are lengths relative to the longest vector at that time.
     """
@@ -75,20 +102,36 @@ def diffusion(
         flowed = np.asarray(bundle.to_ambient(Heat(t)(lap, f)), dtype=float)
         length = np.linalg.norm(flowed, axis=1)
         relative = length / (length.max() or 1.0)
-        directions = np.where(relative > 0.02, 1 / np.maximum(length, 1e-300), 0.0)[:, None] * flowed
+        directions = (
+            np.where(relative > 0.02, 1 / np.maximum(length, 1e-300), 0.0)[:, None] * flowed
+        )
         label, bar = "length, of the longest", t == times[-1]
-        look = {"color": relative, "top": 1.0, "label": label, "title": f"$t = {t:g}$", "colorbar": bar, **options}
+        look = {
+            "color": relative,
+            "top": 1.0,
+            "label": label,
+            "title": f"$t = {t:g}$",
+            "colorbar": bar,
+            **options,
+        }
         field(points, directions, axes=axis, **look)
     return figure
 
 
-def response(filter: Filter, operator: ConnectionLaplacian, axes: Any, eigenvalues: int = 40) -> Any:
-    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns axes.
+def response(
+    filter: Filter, operator: ConnectionLaplacian, axes: Any, eigenvalues: int = 40
+) -> Any:
+    r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns
+    axes.
 
-    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The title has the paper's
-    three properties; a filter with that decay is called bandpass if its response is not largest at zero.
+    The dashed line is :math:`\lambda^{-2}`, the decay that the paper asks of lowpass filters. The
+    title has the paper's three properties; a filter with that decay is called bandpass if its
+    response is not largest at zero.
     """
-    lam = np.asarray(torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(), dtype=float)
+    lam = np.asarray(
+        torch.as_tensor(operator.spectrum(min(eigenvalues, operator.shape[0]))[0]).cpu(),
+        dtype=float,
+    )
     line = np.linspace(0.0, 1.05 * lam[-1], 600)[1:]
     with torch.no_grad():
         at_line, at_lam = (np.asarray(filter.response(values)) for values in (line, lam))
@@ -102,7 +145,10 @@ def response(filter: Filter, operator: ConnectionLaplacian, axes: Any, eigenvalu
     axes.set_ylim(min(0.0, 1.1 * at_line.min()), 1.1 * max(peak, 1e-12))
     kind = "lowpass" if abs(at_line[0]) > 0.999 * np.abs(at_line).max() else "bandpass"
     kind = kind if found.lowpass else "without decay $\\lambda^{-2}$"
-    axes.set_title(f"{kind}\nLipschitz constant {found.lipschitz:.3g}, largest gain {found.gain:.3g}", fontsize=10)
+    axes.set_title(
+        f"{kind}\nLipschitz constant {found.lipschitz:.3g}, largest gain {found.gain:.3g}",
+        fontsize=10,
+    )
     axes.legend(frameon=False)
     return axes
 
@@ -122,7 +168,9 @@ def shortest_path(bundle: TangentBundle, start: int, end: int) -> list[int]:
     path = [end]
     while path[-1] != start:
         if before[path[-1]] < 0:
-            raise InvalidInputError(f"points {start} and {end} lie in different components: no path joins them.")
+            raise InvalidInputError(
+                f"points {start} and {end} lie in different components: no path joins them."
+            )
         path.append(int(before[path[-1]]))
     return path[::-1]
 
@@ -144,13 +192,25 @@ def _tangent_planes(
     view: View,
     axes: Any,
 ) -> Any:
-    """The surface with squares of half side ``size`` in the tangent planes of points, a vector in each, and names."""
+    """The surface with squares of half side ``size`` in the tangent planes of points, a vector in
+    each, and names."""
     points, frames = np.asarray(bundle.points, dtype=float), np.asarray(bundle.frames, dtype=float)
     axes = field(points, view=view, axes=axes)
     for row in rows:
-        corners = points[row] + size * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) @ frames[row].T
-        axes.fill(*view.project(corners)[:, :2].T, facecolor=LINES[4], edgecolor=LINES[3], alpha=0.35, zorder=2.5)
-    feet, units = points[rows], np.array([size * vector / (np.linalg.norm(vector) or 1.0) for vector in vectors])
+        corners = (
+            points[row] + size * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) @ frames[row].T
+        )
+        axes.fill(
+            *view.project(corners)[:, :2].T,
+            facecolor=LINES[4],
+            edgecolor=LINES[3],
+            alpha=0.35,
+            zorder=2.5,
+        )
+    feet, units = (
+        points[rows],
+        np.array([size * vector / (np.linalg.norm(vector) or 1.0) for vector in vectors]),
+    )
     x, y = view.project(feet)[:, :2].T
     axes.quiver(x, y, *view.project(units)[:, :2].T, color=LINES[1], width=0.007, zorder=3, **ARROW)
     axes.plot(x, y, "o", ms=4, color="black", zorder=4)

@@ -1,6 +1,8 @@
-"""A cloud whose operator is on disk: 10 000 000 points of S^2, 24 neighbours, 4 channels, from points to fields.
+"""A cloud whose operator is on disk: 10 000 000 points of S^2, 24 neighbours, 4 channels, from
+points to fields.
 
-``python -m benchmarks.large 1000000`` measures another number of points, without keeping the result.
+``python -m benchmarks.large 1000000`` measures another number of points, without keeping the
+result.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ CHUNK = 500_000
 
 
 class Peak(threading.Thread):
-    """Watches the memory of this process: all of it, and without the pages of mapped files, which the system may drop
-    at any time."""
+    """Watches the memory of this process: all of it, and without the pages of mapped files, which
+    the system may drop at any time."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -42,7 +44,10 @@ class Peak(threading.Thread):
     def run(self) -> None:
         while self.running:
             memory = self.process.memory_info()
-            self.total, self.own = max(self.total, memory.rss), max(self.own, memory.rss - memory.shared)
+            self.total, self.own = (
+                max(self.total, memory.rss),
+                max(self.own, memory.rss - memory.shared),
+            )
             time.sleep(0.1)
 
 

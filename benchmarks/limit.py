@@ -1,13 +1,15 @@
-"""Theorem 1 for a network: a lowpass two-layer TNN on samples of a sphere and a torus, against its exact limit.
+"""Theorem 1 for a network: a lowpass two-layer TNN on samples of a sphere and a torus, against its
+exact limit.
 
-Fields that do not change under rotation about the axis stay so in every layer (filters and ``NormTanh`` commute with
-isometries). On a surface of revolution, with arc length s along the meridian and radius r(s), such a field is
-``u(s) e_s + v(s) e_phi``, and the connection Laplacian acts on u and on v alike:
+Fields that do not change under rotation about the axis stay so in every layer (filters and
+``NormTanh`` commute with isometries). On a surface of revolution, with arc length s along the
+meridian and radius r(s), such a field is ``u(s) e_s + v(s) e_phi``, and the connection Laplacian
+acts on u and on v alike:
 
     Delta u = (r u')' / r - (r' / r)^2 u.
 
-The limit is therefore computed in one dimension, with spectral accuracy: Legendre functions on the sphere, Fourier
-series on the torus.
+The limit is therefore computed in one dimension, with spectral accuracy: Legendre functions on the
+sphere, Fourier series on the torus.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ HIDDEN = 4
 
 
 class Meridian(ABC):
-    """A surface of revolution, and symmetric fields on it as functions ``(nodes, 2)`` of its meridian."""
+    """A surface of revolution, and symmetric fields on it as functions ``(nodes, 2)`` of its
+    meridian."""
 
     manifold: tb.manifolds.Manifold
     unit: float
@@ -64,7 +67,9 @@ class Meridian(ABC):
         along = self.directions(place, phi)
         around = np.stack([-np.sin(phi), np.cos(phi), np.zeros_like(phi)], axis=1)
         components = self.evaluate(values, place)
-        return along[:, :, None] * components[:, None, 0] + around[:, :, None] * components[:, None, 1]
+        return (
+            along[:, :, None] * components[:, None, 0] + around[:, :, None] * components[:, None, 1]
+        )
 
     def filtered(self, filter: tb.filters.Filter, values: np.ndarray) -> np.ndarray:
         """A filter of symmetric fields ``(nodes, 2, c)``."""
@@ -110,7 +115,8 @@ class SphereMeridian(Meridian):
 
 
 class TorusMeridian(Meridian):
-    """The torus of the paper's experiments: eigenfunctions of the tube by Fourier differentiation."""
+    """The torus of the paper's experiments: eigenfunctions of the tube by Fourier
+    differentiation."""
 
     def __init__(self, count: int = 128) -> None:
         self.manifold = tb.manifolds.Torus()
@@ -137,7 +143,9 @@ class TorusMeridian(Meridian):
         return np.tensordot(waves, coefficients, 1).real
 
     def directions(self, place: np.ndarray, phi: np.ndarray) -> np.ndarray:
-        return np.stack([-np.sin(place) * np.cos(phi), -np.sin(place) * np.sin(phi), np.cos(place)], axis=1)
+        return np.stack(
+            [-np.sin(place) * np.cos(phi), -np.sin(place) * np.sin(phi), np.cos(place)], axis=1
+        )
 
     def signal(self) -> np.ndarray:
         """A smooth field ``(nodes, 2, 1)`` of several frequencies."""
@@ -149,7 +157,9 @@ class TorusMeridian(Meridian):
 def network(filters: list[tb.filters.Filter], seed: int) -> tb.nn.TNN:
     """Two layers with random weights, scaled so that no filter amplifies (assumption A1)."""
     activation = tb.nn.NormTanh()
-    net = tb.nn.TNN([1, HIDDEN, 1], filters=filters, activation=activation, output=activation, seed=seed).double()
+    net = tb.nn.TNN(
+        [1, HIDDEN, 1], filters=filters, activation=activation, output=activation, seed=seed
+    ).double()
     with torch.no_grad():
         for layer in net.layers:
             weight = layer.conv.weight  # (filters, in, out)
@@ -163,19 +173,25 @@ def shortened(values: np.ndarray) -> np.ndarray:
     return values * np.tanh(length) / length
 
 
-def limit(net: tb.nn.TNN, filters: list[tb.filters.Filter], meridian: Meridian, points: np.ndarray) -> np.ndarray:
-    """The output of the network on the surface itself, as ambient vectors ``(n, 3, 1)`` at points."""
+def limit(
+    net: tb.nn.TNN, filters: list[tb.filters.Filter], meridian: Meridian, points: np.ndarray
+) -> np.ndarray:
+    """The output of the network on the surface itself, as ambient vectors ``(n, 3, 1)`` at
+    points."""
     weights = [layer.conv.weight.detach().numpy() for layer in net.layers]
     values = meridian.signal()
     for depth, weight in enumerate(weights):
-        mixed = sum(meridian.filtered(f, values @ matrix) for f, matrix in zip(filters, weight, strict=True))
+        mixed = sum(
+            meridian.filtered(f, values @ matrix) for f, matrix in zip(filters, weight, strict=True)
+        )
         if depth < len(weights) - 1:
             values = shortened(mixed)
     return shortened(meridian.field(mixed, points))
 
 
 def difference(meridian: Meridian, filters: list[tb.filters.Filter], n: int, seed: int) -> float:
-    """Distance of the sampled network to the samples of its limit, relative to the latter's norm."""
+    """Distance of the sampled network to the samples of its limit, relative to the latter's
+    norm."""
     points = meridian.manifold.sample(n, seed=seed)
     bundle = tb.TangentBundle.from_points(points, dim=2)
     net = network(filters, seed)
@@ -187,7 +203,8 @@ def difference(meridian: Meridian, filters: list[tb.filters.Filter], n: int, see
 
 
 def banks(unit: float) -> dict[str, list[tb.filters.Filter]]:
-    """Filters of the layers: two lowpass ones, and the paper's taps, of which the identity is not lowpass."""
+    """Filters of the layers: two lowpass ones, and the paper's taps, of which the identity is not
+    lowpass."""
     return {
         "lowpass": [tb.Heat(unit), tb.Heat(4 * unit)],
         "identity and heat": [tb.Heat(0.0), tb.Heat(unit)],
@@ -195,14 +212,23 @@ def banks(unit: float) -> dict[str, list[tb.filters.Filter]]:
 
 
 def run() -> list[Row]:
-    """One row for each surface, bank and size: mean difference, its spread, and the slope of its logarithm."""
+    """One row for each surface, bank and size: mean difference, its spread, and the slope of its
+    logarithm."""
     rows = []
     for name, meridian in {"sphere": SphereMeridian(), "torus": TorusMeridian()}.items():
         for bank, filters in banks(meridian.unit).items():
             group = []
             for n in SIZES:
-                errors = [difference(meridian, filters, n, seed) for seed in range(SEEDS.get(n, FEWEST_SEEDS))]
-                row = {"surface": name, "filters": bank, "n": n, "difference": float(np.mean(errors))}
+                errors = [
+                    difference(meridian, filters, n, seed)
+                    for seed in range(SEEDS.get(n, FEWEST_SEEDS))
+                ]
+                row = {
+                    "surface": name,
+                    "filters": bank,
+                    "n": n,
+                    "difference": float(np.mean(errors)),
+                }
                 group.append(row | {"std": float(np.std(errors)), "seeds": len(errors)})
             means = [row["difference"] for row in group]
             slope = float(np.polyfit(np.log(SIZES), np.log(means), 1)[0])

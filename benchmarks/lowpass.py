@@ -1,8 +1,10 @@
-"""What the lowpass filters of Theorem 1 cost in denoising: layers with and without the identity tap.
+"""What the lowpass filters of Theorem 1 cost in denoising: layers with and without the identity
+tap.
 
-Two tasks. "reproduce" is that of the paper's Table 1: its scales, a network trained to reproduce the noisy field, and
-the error of the epoch that is nearest to the clean field. "denoise" trains on noisy copies of a tangent field with the
-clean one as target, at the automatic scale, and is scored on other copies.
+Two tasks. "reproduce" is that of the paper's Table 1: its scales, a network trained to reproduce
+the noisy field, and the error of the epoch that is nearest to the clean field. "denoise" trains on
+noisy copies of a tangent field with the clean one as target, at the automatic scale, and is scored
+on other copies.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ COPIES = 8
 
 
 def banks(time: float) -> dict[str, list[tb.filters.Filter]]:
-    """Filters of a layer: the paper's taps, of which the identity is not lowpass, and two pairs of heat flows."""
+    """Filters of a layer: the paper's taps, of which the identity is not lowpass, and two pairs of
+    heat flows."""
     return {
         "identity and heat": [tb.Heat(0.0), tb.Heat(time)],
         "lowpass": [tb.Heat(time), tb.Heat(2 * time)],
@@ -74,12 +77,21 @@ def reproduce(sampling: int) -> list[Row]:
         errors = _errors(oracle, data.sample.vectors, frames)
         noisy = _errors(data.noisy, data.sample.vectors, frames)
         for (tau, _), error, input_error in zip(data.cases, errors, noisy, strict=True):
-            rows.append({"task": "reproduce", "tau": tau, "filters": name, "mse": error, "input": input_error})
+            rows.append(
+                {
+                    "task": "reproduce",
+                    "tau": tau,
+                    "filters": name,
+                    "mse": error,
+                    "input": input_error,
+                }
+            )
     return rows
 
 
 def denoise(sampling: int) -> list[Row]:
-    """Errors on new noise of networks that learned from noisy copies of a field and the clean one."""
+    """Errors on new noise of networks that learned from noisy copies of a field and the clean
+    one."""
     torus = tb.manifolds.Torus()
     points = torus.sample(POINTS, seed=sampling)
     bundle = tb.TangentBundle.from_points(points, dim=2)
@@ -94,10 +106,27 @@ def denoise(sampling: int) -> list[Row]:
         for name, filters in banks(0.001).items():
             net = tb.nn.TNN([1, 8, 4, 1], filters=filters, seed=sampling).double()
             batch = (train, lap, target.expand_as(train))
-            tb.fit(net, [batch], epochs=TARGET_EPOCHS, lr=0.03, schedule=_decay(TARGET_EPOCHS), progress=False)
+            tb.fit(
+                net,
+                [batch],
+                epochs=TARGET_EPOCHS,
+                lr=0.03,
+                schedule=_decay(TARGET_EPOCHS),
+                progress=False,
+            )
             with torch.no_grad():
-                error, given = ((y - target).square().sum((-2, -1)).mean() for y in (net(test, lap), test))
-            rows.append({"task": "denoise", "tau": tau, "filters": name, "mse": float(error), "input": float(given)})
+                error, given = (
+                    (y - target).square().sum((-2, -1)).mean() for y in (net(test, lap), test)
+                )
+            rows.append(
+                {
+                    "task": "denoise",
+                    "tau": tau,
+                    "filters": name,
+                    "mse": float(error),
+                    "input": float(given),
+                }
+            )
     return rows
 
 

@@ -1,7 +1,8 @@
-"""The connection Laplacian of meshes against potpourri3d: ten lowest eigenvalues times area, and time to build.
+"""The connection Laplacian of meshes against potpourri3d: ten lowest eigenvalues times area, and
+time to build.
 
-The Stanford bunny (2 503 vertices) is read from ``shared/data/meshes/bunny.obj`` next to the repository, or from the
-file that TANGENTBUNDLE_BUNNY names; without a file it is left out.
+The Stanford bunny (2 503 vertices) is read from ``shared/data/meshes/bunny.obj`` next to the
+repository, or from the file that TANGENTBUNDLE_BUNNY names; without a file it is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Triangles = tuple[np.ndarray, np.ndarray]
 def torus(around: int, along: int, unevenness: float = 0.0, seed: int = 0) -> Triangles:
     """A torus of radii 2 and 0.7 whose grid lines crowd on one side and are shifted at random.
 
-    ``unevenness`` 0 is a regular grid; at 0.9 the widest triangles are some 20 times as wide as the narrowest.
+    ``unevenness`` 0 is a regular grid; at 0.9 the widest triangles are some 20 times as wide as the
+    narrowest.
     """
     rng = np.random.default_rng(seed)
     s, t = (2 * np.pi * np.arange(m) / m for m in (around, along))
@@ -36,22 +38,37 @@ def torus(around: int, along: int, unevenness: float = 0.0, seed: int = 0) -> Tr
     t = t[None, :] + jitter[1] * 2 * np.pi / along
     s, t = s + unevenness * np.sin(s), t + unevenness * np.sin(t)
     radius = 2 + 0.7 * np.cos(t)
-    vertices = np.stack([radius * np.cos(s), radius * np.sin(s), 0.7 * np.sin(t)], axis=-1).reshape(-1, 3)
+    vertices = np.stack([radius * np.cos(s), radius * np.sin(s), 0.7 * np.sin(t)], axis=-1).reshape(
+        -1, 3
+    )
     i, j = (k.ravel() for k in np.mgrid[:around, :along])
     corner = lambda a, b: (i + a) % around * along + (j + b) % along  # noqa: E731
     first = np.stack([corner(0, 0), corner(1, 0), corner(1, 1)], axis=1)
-    return vertices, np.concatenate([first, np.stack([corner(0, 0), corner(1, 1), corner(0, 1)], axis=1)])
+    return vertices, np.concatenate(
+        [first, np.stack([corner(0, 0), corner(1, 1), corner(0, 1)], axis=1)]
+    )
 
 
 def level_set(function: Callable, low: tuple, high: tuple, step: float) -> Triangles:
-    """The surface ``function(x, y, z) = 0`` by marching tetrahedra: closed, with slivers, outward normals."""
+    """The surface ``function(x, y, z) = 0`` by marching tetrahedra: closed, with slivers, outward
+    normals."""
     axes = [np.arange(a, b + step, step) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     value, shape = function(*np.moveaxis(grid, -1, 0)).ravel(), grid.shape[:3]
     number = np.arange(value.size).reshape(shape)
-    path = itertools.permutations(range(3))  # the six tetrahedra of a cube, each along three of its edges
-    steps = [np.concatenate([[[0, 0, 0]], np.cumsum(np.eye(3, dtype=int)[list(p)], axis=0)]) for p in path]
-    cells = lambda s: number[tuple(slice(a, n - 1 + a) for a, n in zip(s, shape, strict=True))].ravel()  # noqa: E731
+    path = itertools.permutations(
+        range(3)
+    )  # the six tetrahedra of a cube, each along three of its edges
+    steps = [
+        np.concatenate([[[0, 0, 0]], np.cumsum(np.eye(3, dtype=int)[list(p)], axis=0)])
+        for p in path
+    ]
+
+    def cells(corner: np.ndarray) -> np.ndarray:
+        return number[
+            tuple(slice(a, n - 1 + a) for a, n in zip(corner, shape, strict=True))
+        ].ravel()
+
     tets = np.concatenate([np.stack([cells(s) for s in tet], axis=1) for tet in steps])
     inside = value[tets] < 0
     crossed = []
@@ -65,7 +82,9 @@ def level_set(function: Callable, low: tuple, high: tuple, step: float) -> Trian
         else:
             quad = np.stack([a[:, [0, 2]], a[:, [0, 3]], a[:, [1, 3]], a[:, [1, 2]]], axis=1)
             crossed += [quad[:, [0, 1, 2]], quad[:, [0, 2, 3]]]
-    ends = np.concatenate(crossed).reshape(-1, 2)  # an edge of the grid for each corner, inside first
+    ends = np.concatenate(crossed).reshape(
+        -1, 2
+    )  # an edge of the grid for each corner, inside first
     edges, faces = np.unique(ends, axis=0, return_inverse=True)
     p, q = grid.reshape(-1, 3)[edges].swapaxes(0, 1)
     share = (value[edges[:, 0]] / (value[edges[:, 0]] - value[edges[:, 1]]))[:, None]
@@ -86,10 +105,14 @@ def genus_two(step: float = 0.05) -> Triangles:
 
 
 def head(step: float = 0.05) -> Triangles:
-    """A head with two thin ears, and two eyes beside it: three parts, sheets that lie close to each other."""
+    """A head with two thin ears, and two eyes beside it: three parts, sheets that lie close to each
+    other."""
 
     def ball(x, y, z, at, radii):
-        return np.sqrt(sum(((u - a) / r) ** 2 for u, a, r in zip((x, y, z), at, radii, strict=True))) - 1
+        return (
+            np.sqrt(sum(((u - a) / r) ** 2 for u, a, r in zip((x, y, z), at, radii, strict=True)))
+            - 1
+        )
 
     def solid(x, y, z):
         ears = [ball(x, y, z, (s * 1.2, 0, 0.3), (0.7, 0.08, 0.5)) for s in (-1, 1)]
@@ -101,7 +124,11 @@ def head(step: float = 0.05) -> Triangles:
 
 def bunny() -> Triangles | None:
     """The Stanford bunny, if there is one."""
-    path = Path(os.environ.get("TANGENTBUNDLE_BUNNY", Path(__file__).parents[2] / "shared/data/meshes/bunny.obj"))
+    path = Path(
+        os.environ.get(
+            "TANGENTBUNDLE_BUNNY", Path(__file__).parents[2] / "shared/data/meshes/bunny.obj"
+        )
+    )
     if not path.exists():
         return None
     space = read_field(path, Request(needs_vectors=False)).space
@@ -109,7 +136,8 @@ def bunny() -> Triangles | None:
 
 
 def without_holes(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
-    """The mesh with a new vertex in the middle of each boundary curve, joined to it by triangles."""
+    """The mesh with a new vertex in the middle of each boundary curve, joined to it by
+    triangles."""
     sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
     directed = {(int(a), int(b)) for a, b in sides}
     before = {b: a for a, b in directed if (b, a) not in directed}
@@ -136,8 +164,11 @@ def vertex_areas(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 
 def reference(vertices: np.ndarray, faces: np.ndarray, k: int) -> np.ndarray:
-    """The lowest eigenvalues times area by potpourri3d; its operator is complex, so each of them counts twice."""
-    matrix = baseline("potpourri3d").MeshVectorHeatSolver(vertices, faces).get_connection_laplacian()
+    """The lowest eigenvalues times area by potpourri3d; its operator is complex, so each of them
+    counts twice."""
+    matrix = (
+        baseline("potpourri3d").MeshVectorHeatSolver(vertices, faces).get_connection_laplacian()
+    )
     areas = vertex_areas(vertices, faces)
     mass = sp.diags_array(areas).tocsc()
     return eigsh(matrix.tocsc(), k, mass, sigma=-1e-2 / areas.sum(), which="LM")[0] * areas.sum()
@@ -148,7 +179,9 @@ def compared(name: str, mesh: Triangles, k: int = 10) -> list[Row]:
     bundle = tb.TangentBundle.from_mesh(*mesh)
     found = bundle.laplacian().spectrum(2 * k)[0] * vertex_areas(*mesh).sum()
     rows = []
-    for number, (pair, value) in enumerate(zip(found.reshape(k, 2), reference(*mesh, k), strict=True)):
+    for number, (pair, value) in enumerate(
+        zip(found.reshape(k, 2), reference(*mesh, k), strict=True)
+    ):
         rows.append(
             {
                 "mesh": name,
@@ -175,7 +208,12 @@ def timed(name: str, mesh: Triangles) -> Row:
         repeats=7,
     )
     milliseconds = {f"{library} ms": 1e3 * value for library, value in best.items()}
-    return {"mesh": name, "n": len(mesh[0]), **milliseconds, "faster": best["potpourri3d"] / best["tangentbundle"]}
+    return {
+        "mesh": name,
+        "n": len(mesh[0]),
+        **milliseconds,
+        "faster": best["potpourri3d"] / best["tangentbundle"],
+    }
 
 
 def run() -> list[Row]:
@@ -183,7 +221,8 @@ def run() -> list[Row]:
     meshes = {uneven: torus(70, 36, 0.9), "genus 2": genus_two(), "head, thin ears, 2 eyes": head()}
     rabbit = bunny()
     if rabbit is not None:
-        # potpourri3d scales the angles at a boundary to pi, so the two are compared on closed surfaces
+        # potpourri3d scales the angles at a boundary to pi, so the two are compared on closed
+        # surfaces
         meshes = {"bunny, holes closed": without_holes(*rabbit), **meshes}
     rows = [row for name, mesh in meshes.items() for row in compared(name, mesh)]
     small = timed(uneven, meshes[uneven]) if rabbit is None else timed("bunny", rabbit)

@@ -1,4 +1,5 @@
-"""Training speed at n = 400 against a plain dense network that recomputes the powers of its exponential."""
+"""Training speed at n = 400 against a plain dense network that recomputes the powers of its
+exponential."""
 
 from __future__ import annotations
 
@@ -14,23 +15,30 @@ POINTS, REPLICAS, CHANNELS, TAPS = 400, 64, (1, 8, 4, 1), 2
 
 
 class PlainDense(torch.nn.Module):
-    """The straightforward layer: ``sum_k E^k X H_k`` with E = exp(Delta) given and its powers computed in each call."""
+    """The straightforward layer: ``sum_k E^k X H_k`` with E = exp(Delta) given and its powers
+    computed in each call."""
 
     def __init__(self, shift: torch.Tensor, powers: range) -> None:
         super().__init__()
         self.shift, self.powers = shift, powers
         widths = list(pairwise(CHANNELS))
-        self.weights = torch.nn.ParameterList([0.3 * torch.randn(len(powers), a, b) for a, b in widths])
+        self.weights = torch.nn.ParameterList(
+            [0.3 * torch.randn(len(powers), a, b) for a, b in widths]
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for level, weight in enumerate(self.weights):
-            x = sum(torch.linalg.matrix_power(self.shift, k) @ x @ h for k, h in zip(self.powers, weight, strict=True))
+            x = sum(
+                torch.linalg.matrix_power(self.shift, k) @ x @ h
+                for k, h in zip(self.powers, weight, strict=True)
+            )
             x = torch.tanh(x) if level < len(self.weights) - 1 else x
         return x
 
 
 def run() -> list[Row]:
-    """One row for each way the plain network counts its taps: from 1, as the authors' code, or from 0, as the paper.
+    """One row for each way the plain network counts its taps: from 1, as the authors' code, or from
+    0, as the paper.
 
     From 0 with two taps it has no power to recompute, only an identity to multiply by.
     """
@@ -39,11 +47,16 @@ def run() -> list[Row]:
     x = torch.randn(POINTS, 2, 1, generator=torch.Generator().manual_seed(0))
     activation = tb.nn.Coordinatewise(torch.tanh)
     net = tb.nn.TNN(CHANNELS, TAPS, activation=activation)
-    many = tb.training.Replicas(lambda seed: tb.nn.TNN(CHANNELS, TAPS, activation=activation, seed=seed), REPLICAS)
+    many = tb.training.Replicas(
+        lambda seed: tb.nn.TNN(CHANNELS, TAPS, activation=activation, seed=seed), REPLICAS
+    )
     xs = torch.randn(REPLICAS, POINTS, 2, 1, generator=torch.Generator().manual_seed(1))
     shift = torch.linalg.matrix_exp(laplacian.to_dense().double()).float()
     sparse = tb.nn.TNN(CHANNELS, TAPS, activation=activation, method=tb.Chebyshev(1e-6))
-    plain = {"from 1": PlainDense(shift, range(1, TAPS + 1)), "from 0": PlainDense(shift, range(TAPS))}
+    plain = {
+        "from 1": PlainDense(shift, range(1, TAPS + 1)),
+        "from 0": PlainDense(shift, range(TAPS)),
+    }
     jobs = {
         "ours": lambda: _step(net, x, laplacian),
         "sparse": lambda: _step(sparse, x, laplacian),

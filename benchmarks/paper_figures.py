@@ -1,7 +1,8 @@
-"""The paper's figures from real results: ``python -m benchmarks.paper_figures`` writes docs/figures/paper_*.png.
+"""The paper's figures from real results: ``python -m benchmarks.paper_figures`` writes
+docs/figures/paper_*.png.
 
-One function for each figure of the paper, in its order. The wind is GFS where its files are, otherwise the series
-inside the package.
+One function for each figure of the paper, in its order. The wind is GFS where its files are,
+otherwise the series inside the package.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def tangent_vector() -> Any:
     """A point, its tangent space, and a vector in it."""
     points, bundle = sphere()
     figure, axes = tb.plot.canvas(size=(4.4, 4.2))
-    illustrations.tangent_space(bundle, toward(points, 0.2, 0.25), VIEW.axes[0], view=VIEW, axes=axes[0, 0])
+    illustrations.tangent_space(
+        bundle, toward(points, 0.2, 0.25), VIEW.axes[0], view=VIEW, axes=axes[0, 0]
+    )
     return figure
 
 
@@ -67,10 +70,11 @@ def response() -> Any:
 
 
 def printed_response() -> Any:
-    r"""The filter of the paper's figure as printed: impulse response t^2/6, response 1/(3 lambda^3), bound lambda^-2.
+    r"""The filter of the paper's figure as printed: impulse response t^2/6, response 1/(3
+    lambda^3), bound lambda^-2.
 
-    The eigenvalues are those of the figure: 0.75, then logarithms of 3 to 9. The impulse response does not decay, so it
-    is cut at a time after which nothing is left of it at these eigenvalues.
+    The eigenvalues are those of the figure: 0.75, then logarithms of 3 to 9. The impulse response
+    does not decay, so it is cut at a time after which nothing is left of it at these eigenvalues.
     """
     lam = np.array([0.75, *np.log(np.arange(3, 10))])
     line = np.linspace(0.68, 2.25, 400)
@@ -79,7 +83,14 @@ def printed_response() -> Any:
     axis = axes[0, 0]
     axis.plot(line, line**-2, ":", color=RED, lw=2, label=r"$\lambda^{-2}$")
     axis.plot(lam, lam**-2, "o", color=RED, ms=8)
-    axis.plot(line, filter.response(line), ":", color=BLUE, lw=2, label=r"$\hat h(\lambda) = \lambda^{-3} / 3$")
+    axis.plot(
+        line,
+        filter.response(line),
+        ":",
+        color=BLUE,
+        lw=2,
+        label=r"$\hat h(\lambda) = \lambda^{-3} / 3$",
+    )
     axis.stem(lam, filter.response(lam), linefmt=BLUE, markerfmt="o", basefmt=" ")
     names = [rf"$\lambda_{k}$" for k in range(1, 9)]
     axis.set(xlim=(0.68, 2.25), ylim=(0, 1), xticks=lam, xticklabels=names)
@@ -101,8 +112,15 @@ def wind() -> Any:
     """Zonal and meridional wind."""
     data = source_of(available()).field
     figure, axes = tb.plot.canvas(1, 2, (6.2, 3.4))
-    for axis, values, title in zip(axes[0], data.components[0].T, ("zonal wind", "meridional wind"), strict=True):
-        look = {"top": 20.0, "label": "component", "unit": "m/s", "colorbar": title == "meridional wind"}
+    for axis, values, title in zip(
+        axes[0], data.components[0].T, ("zonal wind", "meridional wind"), strict=True
+    ):
+        look = {
+            "top": 20.0,
+            "label": "component",
+            "unit": "m/s",
+            "colorbar": title == "meridional wind",
+        }
         tb.plot.earth_map(data.lat, data.lon, values, title=title, axes=axis, **look)
     return figure
 
@@ -120,13 +138,26 @@ def surfaces() -> Any:
     panels = {"torus": tb.manifolds.Torus(), "Klein bottle, immersed": tb.manifolds.KleinBottle(3)}
     figure, axes = tb.plot.canvas(1, len(panels), (4.6, 3.8))
     for axis, (title, manifold) in zip(axes[0], panels.items(), strict=True):
-        cloud, dense = np.asarray(manifold.sample(100, seed=1)), np.asarray(manifold.sample(60_000, seed=0))
+        cloud, dense = (
+            np.asarray(manifold.sample(100, seed=1)),
+            np.asarray(manifold.sample(60_000, seed=0)),
+        )
         tb.plot.field(cloud, surface=dense, view=tb.plot.View(38, -50), axes=axis, title=title)
     return figure
 
 
 def main() -> None:
-    figures = (tangent_vector, diffusion, signal, response, printed_response, transport, wind, wind_map, surfaces)
+    figures = (
+        tangent_vector,
+        diffusion,
+        signal,
+        response,
+        printed_response,
+        transport,
+        wind,
+        wind_map,
+        surfaces,
+    )
     for draw in figures:
         if draw.__name__ in sys.argv[1:] or not sys.argv[1:]:
             path = tb.plot.save(draw(), FOLDER / f"paper_{draw.__name__}.png", dpi=80)

@@ -36,13 +36,19 @@ def run() -> list[Row]:
     for channels in CHANNELS:
         x = torch.randn(POINTS, 2, channels, generator=torch.Generator().manual_seed(0))
         flat = x.reshape(2 * POINTS, channels)
-        others = {f"torch {bits}": lambda m=matrix, f=flat: m @ f for bits, matrix in torch_csr.items()}
+        others = {
+            f"torch {bits}": lambda m=matrix, f=flat: m @ f for bits, matrix in torch_csr.items()
+        }
         others["scipy"] = lambda f=flat: scipy_csr @ f.numpy()
         best = best_in_turns({"tangentbundle": lambda x=x: laplacian @ x, **others}, repeats=20)
         ours, y = best.pop("tangentbundle"), (laplacian @ x).reshape(flat.shape)
         for name, time in best.items():
             row = {"channels": channels, "ms": 1e3 * ours, "against": name, "their_ms": 1e3 * time}
             difference = relative_error(y, torch.as_tensor(others[name]()))
-            row |= {"faster": time / ours, "asked": ASKED.get(channels, ""), "difference": difference}
+            row |= {
+                "faster": time / ours,
+                "asked": ASKED.get(channels, ""),
+                "difference": difference,
+            }
             rows.append(row)
     return rows

@@ -1,8 +1,10 @@
-"""Regridding: solid-body rotations from 2.5 degrees to other grids, against bilinear interpolation of components.
+"""Regridding: solid-body rotations from 2.5 degrees to other grids, against bilinear interpolation
+of components.
 
-The rows are errors, relative to the largest speed, over rotations about 4 axes; ``polar`` is within 10 degrees of a
-pole. Also run and saved are ``regrid_harmonics``, errors by degree, and ``regrid_stations``, coverage of intervals by
-cross-validation in blocks, on analyses in the folder ``TANGENTBUNDLE_WIND`` with errors of known sizes.
+The rows are errors, relative to the largest speed, over rotations about 4 axes; ``polar`` is within
+10 degrees of a pole. Also run and saved are ``regrid_harmonics``, errors by degree, and
+``regrid_stations``, coverage of intervals by cross-validation in blocks, on analyses in the folder
+``TANGENTBUNDLE_WIND`` with errors of known sizes.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ DRAWS, STATIONS, BLOCK = 10, 400, "1500 km"
 
 
 def regular(step: float, first: float = 90.0):
-    return xr.Dataset(coords={"lat": np.arange(first, -90.01, -step), "lon": np.arange(0, 360, step)})
+    return xr.Dataset(
+        coords={"lat": np.arange(first, -90.01, -step), "lon": np.arange(0, 360, step)}
+    )
 
 
 def scattered(lat: np.ndarray, lon: np.ndarray):
@@ -47,10 +51,15 @@ def rotated(step: float):
     east = np.array([-np.sin(lon), np.cos(lon), 0.0])
     turn = np.stack([east, np.cross(up, east), up], axis=1)
     points, axis = grid.points @ turn.T, grid.frames[:, :, 0] @ turn.T
-    lat, lon = np.degrees(np.arcsin(points[:, 2])), np.degrees(np.arctan2(points[:, 1], points[:, 0]))
+    lat, lon = (
+        np.degrees(np.arcsin(points[:, 2])),
+        np.degrees(np.arctan2(points[:, 1], points[:, 0])),
+    )
     own = np.einsum("nxa,nx->na", Grid.of(scattered(lat, lon)).frames, axis)
     columns = {"lat": lat, "lon": lon, "angle": np.degrees(np.arctan2(own[:, 1], own[:, 0]))}
-    return xr.Dataset(coords={name: (("y", "x"), c.reshape(grid.shape)) for name, c in columns.items()})
+    return xr.Dataset(
+        coords={name: (("y", "x"), c.reshape(grid.shape)) for name, c in columns.items()}
+    )
 
 
 def random_points(n: int = 20_000):
@@ -76,7 +85,10 @@ def harmonic(degree: int) -> Callable[[np.ndarray], np.ndarray]:
     turns = [np.linalg.qr(np.random.default_rng(k).standard_normal((3, 3)))[0] for k in range(4)]
 
     def field(points: np.ndarray) -> np.ndarray:
-        waves = [np.real((points @ (q[0] + 1j * q[1]))[:, None] ** (degree - 1) * (q[0] + 1j * q[1])) for q in turns]
+        waves = [
+            np.real((points @ (q[0] + 1j * q[1]))[:, None] ** (degree - 1) * (q[0] + 1j * q[1]))
+            for q in turns
+        ]
         return np.stack([g - (g * points).sum(axis=1, keepdims=True) * points for g in waves])
 
     return field
@@ -91,7 +103,9 @@ def linear(source: Any, target: Any) -> Apply:
 
     def apply(components: np.ndarray) -> np.ndarray:
         u, v = np.moveaxis(components, -1, 0)
-        found = regridder(source.assign(u=(("time", "lat", "lon"), u), v=(("time", "lat", "lon"), v)))
+        found = regridder(
+            source.assign(u=(("time", "lat", "lon"), u), v=(("time", "lat", "lon"), v))
+        )
         there = grid.to_coordinates(np.stack([found.u, found.v], axis=-1))
         return np.einsum("nxa,...na->...nx", grid.frames, there)
 
@@ -99,7 +113,8 @@ def linear(source: Any, target: Any) -> Apply:
 
 
 def bilinear(source: Any, target: Any) -> Apply:
-    """East and north interpolated each by itself in latitude and longitude; beyond the last row, that row's value."""
+    """East and north interpolated each by itself in latitude and longitude; beyond the last row,
+    that row's value."""
     lat, wide, grid = source.lat.values[::-1], np.append(source.lon, 360.0), Grid.of(target)
     places = np.stack([np.clip(grid.lat, lat[0], lat[-1]), grid.lon % 360], axis=1)
 
@@ -151,16 +166,22 @@ def harmonic_rows() -> list[Row]:
     for degree in (1, 2, 3, 4, 6, 8, 10, 12, 15, 20):
         field = harmonic(degree)
         true, components = field(target.points), components_of(source, field)
-        row: Row = {"degree": degree, "wavelength km": 2 * np.pi * 6371 / np.sqrt(degree * (degree + 1))}
+        row: Row = {
+            "degree": degree,
+            "wavelength km": 2 * np.pi * 6371 / np.sqrt(degree * (degree + 1)),
+        }
         for name, apply in ready.items():
             off = np.square(apply(components) - true).sum(axis=-1) @ area
-            row[f"{name} %"] = float(100 * np.sqrt((off / (np.square(true).sum(axis=-1) @ area)).mean()))
+            row[f"{name} %"] = float(
+                100 * np.sqrt((off / (np.square(true).sum(axis=-1) @ area)).mean())
+            )
         rows.append(row)
     return rows
 
 
 def station_rows() -> list[Row]:
-    """Winds of analyses at random places, with errors of known but different sizes, predicted by blocks."""
+    """Winds of analyses at random places, with errors of known but different sizes, predicted by
+    blocks."""
     data, rows = tb.datasets.load_wind(_analyses()), []
     for draw in range(DRAWS):
         rng = np.random.default_rng(draw)
@@ -169,10 +190,17 @@ def station_rows() -> list[Row]:
         noisy = data.components[when, at] + sigma[:, None] * rng.standard_normal((len(at), 2))
         vectors = np.einsum("nda,na->nd", data.frames[at], noisy)
         model = tb.FieldInterpolator(
-            covariance=[planetary(), helmholtz_covariance()], manifold=tb.manifolds.Sphere(2), random_state=0
+            covariance=[planetary(), helmholtz_covariance()],
+            manifold=tb.manifolds.Sphere(2),
+            random_state=0,
         )
         found = block_cv(model, data.points[at], vectors, sigma, size=BLOCK, random_state=draw)
-        row = {"draw": draw, "stations": len(at), "rmse m/s": found.rmse, "explained": found.explained}
+        row = {
+            "draw": draw,
+            "stations": len(at),
+            "rmse m/s": found.rmse,
+            "explained": found.explained,
+        }
         rows.append(row | {f"in {level:.0%}": share for level, share in found.coverage.items()})
     mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key != "draw"}
     return [*rows, {"draw": "mean", **mean}]

@@ -1,7 +1,9 @@
-"""A Zarr store of 10 000 winds, smoothed to another by the command line on 2 workers; killed and started again.
+"""A Zarr store of 10 000 winds, smoothed to another by the command line on 2 workers; killed and
+started again.
 
-The fields are the analyses in the folder ``TANGENTBUNDLE_WIND``, one after the other again and again, with a little
-noise so that they do not compress better than others. ``REGRID_TIMES`` changes their number.
+The fields are the analyses in the folder ``TANGENTBUNDLE_WIND``, one after the other again and
+again, with a little noise so that they do not compress better than others. ``REGRID_TIMES`` changes
+their number.
 """
 
 from __future__ import annotations
@@ -35,15 +37,32 @@ def write_series(path: Path, times: int) -> float:
     for first in range(0, times, CHUNK):
         numbers = np.arange(first, min(first + CHUNK, times))
         block = known.isel(time=numbers % known.sizes["time"]).drop_encoding()
-        block = block.map(lambda a: a + rng.normal(0, 0.1, a.shape).astype(np.float32), keep_attrs=True)
+        block = block.map(
+            lambda a: a + rng.normal(0, 0.1, a.shape).astype(np.float32), keep_attrs=True
+        )
         block["time"] = start + numbers * np.timedelta64(6, "h")
         block = block.chunk(time=CHUNK)
-        block.to_zarr(path, zarr_format=2, consolidated=True, **({"append_dim": "time"} if first else {"mode": "w"}))
+        block.to_zarr(
+            path,
+            zarr_format=2,
+            consolidated=True,
+            **({"append_dim": "time"} if first else {"mode": "w"}),
+        )
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e9
 
 
 def start_tool(source: Path, target: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "tangentbundle", "filter", str(source), "--scale", SCALE, "-o", str(target)]
+    command = [
+        sys.executable,
+        "-m",
+        "tangentbundle",
+        "filter",
+        str(source),
+        "--scale",
+        SCALE,
+        "-o",
+        str(target),
+    ]
     return subprocess.Popen([*command, "--workers", str(WORKERS), "--quiet"])
 
 
@@ -80,6 +99,11 @@ def run() -> list[Row]:
         memory = wait(start_tool(source, target))
         seconds = time.perf_counter() - started
         same = baseline("xarray").open_zarr(target).equals(baseline("xarray").open_zarr(out))
-        row = {"run": f"killed after {done} blocks, then resumed", "times": times, "input GB": size, "seconds": seconds}
+        row = {
+            "run": f"killed after {done} blocks, then resumed",
+            "times": times,
+            "input GB": size,
+            "seconds": seconds,
+        }
         rows.append(row | {"peak GB": memory, "same result": bool(same)})
     return rows

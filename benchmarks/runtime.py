@@ -1,4 +1,5 @@
-"""Threads and buffers: a product, a heat filter and a training step, with one thread or all, and plain buffers."""
+"""Threads and buffers: a product, a heat filter and a training step, with one thread or all, and
+plain buffers."""
 
 from __future__ import annotations
 
@@ -21,13 +22,20 @@ def jobs() -> dict[str, Callable[[], Any]]:
     points = tb.manifolds.Sphere(2).sample(POINTS, seed=0).astype("float32")
     laplacian = tb.TangentBundle.from_points(points, dim=2, neighbors=NEIGHBORS).laplacian()
     x = torch.randn(POINTS, 2, CHANNELS, generator=torch.Generator().manual_seed(0))
-    heat, net = tb.Heat(10 * laplacian.scale), tb.nn.TNN([CHANNELS, CHANNELS], taps=2, step=laplacian.scale)
+    heat, net = (
+        tb.Heat(10 * laplacian.scale),
+        tb.nn.TNN([CHANNELS, CHANNELS], taps=2, step=laplacian.scale),
+    )
 
     def train() -> None:
         net.zero_grad()
         net(x, laplacian).square().mean().backward()
 
-    return {"product": lambda: laplacian @ x, "heat filter": lambda: heat(laplacian, x), "training step": train}
+    return {
+        "product": lambda: laplacian @ x,
+        "heat filter": lambda: heat(laplacian, x),
+        "training step": train,
+    }
 
 
 def run() -> list[Row]:

@@ -1,4 +1,5 @@
-"""Eigenvalue error on S^2 and S^3 against the number of neighbours: how the automatic scale was found."""
+"""Eigenvalue error on S^2 and S^3 against the number of neighbours: how the automatic scale was
+found."""
 
 from __future__ import annotations
 
@@ -19,14 +20,20 @@ SEEDS = 2
 
 
 def errors(d: int, n: int, k: int, seed: int) -> tuple[float, float, float, float]:
-    """Mean relative error of eigenvalues of order 1, its signed mean, eps, and the error of the default operator."""
+    """Mean relative error of eigenvalues of order 1, its signed mean, eps, and the error of the
+    default operator."""
     sphere = tb.manifolds.Sphere(d)
     exact = sphere.vector_spectrum(GROUPS[d])
     bundle = tb.TangentBundle.from_points(sphere.sample(n, seed=seed), dim=d, neighbors=k)
     lap, default = bundle.laplacian(calibrate=KernelMoments(), order=1), bundle.laplacian()
     found = lap.spectrum(len(exact), tol=1e-6)[0]
     relative, better = found / exact - 1, default.generator(lap.scale * found) / exact - 1
-    return float(np.abs(relative).mean()), float(relative.mean()), bundle.eps, float(np.abs(better).mean())
+    return (
+        float(np.abs(relative).mean()),
+        float(relative.mean()),
+        bundle.eps,
+        float(np.abs(better).mean()),
+    )
 
 
 def run() -> list[Row]:
@@ -36,7 +43,16 @@ def run() -> list[Row]:
             chosen = target_neighbors(n, d)
             for k in sorted({*NEIGHBORS, chosen}):
                 if k <= n / 8:
-                    error, signed, eps, default = np.mean([errors(d, n, k, seed) for seed in range(SEEDS)], axis=0)
+                    error, signed, eps, default = np.mean(
+                        [errors(d, n, k, seed) for seed in range(SEEDS)], axis=0
+                    )
                     row = {"d": d, "n": n, "neighbors": k, "chosen": k == chosen, "eps": float(eps)}
-                    rows.append({**row, "error": float(error), "signed": float(signed), "default": float(default)})
+                    rows.append(
+                        {
+                            **row,
+                            "error": float(error),
+                            "signed": float(signed),
+                            "default": float(default),
+                        }
+                    )
     return rows

@@ -1,4 +1,5 @@
-"""Cost per edge and peak memory from ten thousand to a million points of S^2, each size in its own process."""
+"""Cost per edge and peak memory from ten thousand to a million points of S^2, each size in its own
+process."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ NEIGHBORS, CHANNELS = 32, 16
 
 
 def measure(n: int) -> Row:
-    """One size: nanoseconds per directed edge of the build and the product, and the peak of the process."""
+    """One size: nanoseconds per directed edge of the build and the product, and the peak of the
+    process."""
     points = torch.from_numpy(tb.manifolds.Sphere(2).sample(n, seed=0)).float()
 
     def build():
@@ -48,7 +50,9 @@ def peak_bytes() -> float:
         return 1024.0 * int(line.split()[1])
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1.0 if sys.platform == "darwin" else 1024.0
+    )
 
 
 def run() -> list[Row]:

@@ -1,9 +1,11 @@
-"""One training step of neural sheaf diffusion on a graph, against gather, batched product and scatter in plain torch.
+"""One training step of neural sheaf diffusion on a graph, against gather, batched product and
+scatter in plain torch.
 
-Two layers, d = 3, 20 channels, forward and backward, on minesweeper (10 000 nodes, 39 402 edges): both compute the same
-function of the same weights. On a GPU also as CUDA graphs, where no time goes into launches. Data:
-``shared/data/graphs`` next to the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of
-yandex-research/heterophilous-graphs). ``python -m benchmarks.sheaf_speed cuda`` is the part for GPUs alone.
+Two layers, d = 3, 20 channels, forward and backward, on minesweeper (10 000 nodes, 39 402 edges):
+both compute the same function of the same weights. On a GPU also as CUDA graphs, where no time goes
+into launches. Data: ``shared/data/graphs`` next to the repository, or the folder
+``TANGENTBUNDLE_GRAPHS`` (files of yandex-research/heterophilous-graphs).
+``python -m benchmarks.sheaf_speed cuda`` is the part for GPUs alone.
 """
 
 from __future__ import annotations
@@ -23,22 +25,31 @@ import tangentbundle as tb
 
 from .harness import MissingBaseline, Row, best_in_turns, in_new_process, print_table
 
-FOLDER = Path(os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs"))
+FOLDER = Path(
+    os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs")
+)
 DIM, CHANNELS, LAYERS, REPEATS = 3, 20, 2, 10
 ASKED = {"cpu": 2.0, "cuda": 5.0}
 
 Loss = Callable[[], torch.Tensor]
 
 
-def usual(net: tb.nn.SheafDiffusion, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def usual(
+    net: tb.nn.SheafDiffusion, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor
+) -> torch.Tensor:
     """The network in the usual formulation; edges in both directions, the second half reversed."""
     n, half = len(x), len(source) // 2
     signal = F.elu(net.encoder(x))
     for builder, block in zip(net.builders, net.blocks, strict=True):
         normal = block.norm(signal)
         ends = torch.cat([normal.index_select(0, source), normal.index_select(0, target)], dim=1)
-        weight, bias = (torch.cat(p.chunk(2), dim=-1) for p in (builder.first.weight, builder.first.bias[:, None]))
-        maps = builder.parametrization(builder.last(torch.tanh(F.linear(ends, weight, bias.sum(1)))), DIM)
+        weight, bias = (
+            torch.cat(p.chunk(2), dim=-1)
+            for p in (builder.first.weight, builder.first.bias[:, None])
+        )
+        maps = builder.parametrization(
+            builder.last(torch.tanh(F.linear(ends, weight, bias.sum(1)))), DIM
+        )
         others = torch.cat([maps[half:], maps[:half]])
         diagonal = maps.new_zeros(n, DIM, DIM).index_add(0, source, maps.mT @ maps)
         factor = (diagonal.diagonal(dim1=1, dim2=2).mean(1) + net.normalization.shift).rsqrt()
@@ -55,12 +66,17 @@ def losses(device: str) -> tuple[torch.nn.Module, dict[str, Loss]]:
     """The network, and its loss in both formulations."""
     path = FOLDER / "minesweeper.npz"
     if not path.exists():
-        raise MissingBaseline(f"there is no {path}; set TANGENTBUNDLE_GRAPHS to the folder of the graphs")
+        raise MissingBaseline(
+            f"there is no {path}; set TANGENTBUNDLE_GRAPHS to the folder of the graphs"
+        )
     with np.load(path) as file:
         features, labels, edges = (
-            torch.from_numpy(file[name]).to(device) for name in ("node_features", "node_labels", "edges")
+            torch.from_numpy(file[name]).to(device)
+            for name in ("node_features", "node_labels", "edges")
         )
-    net = tb.nn.SheafDiffusion(features.shape[1], CHANNELS, 2, tb.nn.SheafLearner(DIM), LAYERS).to(device)
+    net = tb.nn.SheafDiffusion(features.shape[1], CHANNELS, 2, tb.nn.SheafLearner(DIM), LAYERS).to(
+        device
+    )
     once, both = edges.T.contiguous(), torch.cat([edges, edges.flip(1)]).T.contiguous()
     return net, {
         "usual": lambda: F.cross_entropy(usual(net, features, *both), labels),
@@ -75,7 +91,9 @@ def gradients(net: torch.nn.Module, loss: Loss) -> list[torch.Tensor]:
 
 def check(net: torch.nn.Module, jobs: dict[str, Loss]) -> None:
     """Refuse to compare two networks that are not the same function."""
-    first, second = (torch.cat([g.flatten() for g in gradients(net, loss)]) for loss in jobs.values())
+    first, second = (
+        torch.cat([g.flatten() for g in gradients(net, loss)]) for loss in jobs.values()
+    )
     error = float((first - second).norm() / first.norm())
     if not error < 1e-4:
         raise AssertionError(f"gradients of the two formulations differ by {error:.2g}")
@@ -118,7 +136,8 @@ def cuda_memory(step: Callable) -> float:
 
 
 def cpu_memory(name: str) -> float:
-    """MiB by which steps raise the memory of a process of their own; libraries and compiled code are loaded before."""
+    """MiB by which steps raise the memory of a process of their own; libraries and compiled code
+    are loaded before."""
     net, jobs = losses("cpu")
     graph, maps = torch.tensor([[0], [1]]), torch.ones(1, DIM, DIM, requires_grad=True)
     (tb.Sheaf.from_edges(graph, maps).laplacian() @ torch.ones(2, DIM, CHANNELS)).sum().backward()
@@ -138,9 +157,17 @@ def rows_of(device: str, seconds: dict[str, float], memory: dict[str, float]) ->
     """A row for each way to run a step; ``faster`` than the usual formulation run the same way."""
     rows = []
     for name, time_of in seconds.items():
-        row: Row = {"device": device, "step": name, "ms": 1e3 * time_of, "memory_mib": memory.get(name, "")}
+        row: Row = {
+            "device": device,
+            "step": name,
+            "ms": 1e3 * time_of,
+            "memory_mib": memory.get(name, ""),
+        }
         if name.startswith("ours"):
-            row |= {"faster": seconds[name.replace("ours", "usual")] / time_of, "asked": ASKED[device]}
+            row |= {
+                "faster": seconds[name.replace("ours", "usual")] / time_of,
+                "asked": ASKED[device],
+            }
             row["than_plain_torch"] = seconds["usual"] / time_of
         rows.append(row)
     return rows
@@ -150,8 +177,12 @@ def on_cpu() -> list[Row]:
     """Rows of the CPU, with all cores."""
     net, jobs = losses("cpu")
     check(net, jobs)
-    seconds = best_in_turns({name: (lambda loss=loss: gradients(net, loss)) for name, loss in jobs.items()}, REPEATS)
-    return rows_of("cpu", seconds, {name: in_new_process("benchmarks.sheaf_speed", name) for name in jobs})
+    seconds = best_in_turns(
+        {name: (lambda loss=loss: gradients(net, loss)) for name, loss in jobs.items()}, REPEATS
+    )
+    return rows_of(
+        "cpu", seconds, {name: in_new_process("benchmarks.sheaf_speed", name) for name in jobs}
+    )
 
 
 def on_cuda() -> list[Row]:

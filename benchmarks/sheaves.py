@@ -1,9 +1,12 @@
-"""Node classification on five heterophilous graphs with ten public splits: learned sheaves and other networks.
+"""Node classification on five heterophilous graphs with ten public splits: learned sheaves and
+other networks.
 
-``python -m benchmarks sheaves``, or ``python -m benchmarks.sheaves [--device cuda] [--jobs 16] [--only texas ...]``.
-Every row is trained with early stopping on the validation nodes; its hyperparameters are those of the grid with the
-best mean validation score over the splits; the test score is that of the same run. Data: ``shared/data/graphs`` next to
-the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of yandex-research/heterophilous-graphs).
+``python -m benchmarks sheaves``, or
+``python -m benchmarks.sheaves [--device cuda] [--jobs 16] [--only texas ...]``. Every row is
+trained with early stopping on the validation nodes; its hyperparameters are those of the grid with
+the best mean validation score over the splits; the test score is that of the same run. Data:
+``shared/data/graphs`` next to the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of
+yandex-research/heterophilous-graphs).
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from tangentbundle import nn
 from .graph_models import CONVOLUTIONS, LIBRARY, PLAIN, Blocks, Mix, convolution
 from .harness import RESULTS, MissingBaseline, Row, load, print_table, save
 
-FOLDER = Path(os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs"))
+FOLDER = Path(
+    os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs")
+)
 SPLITS, DIM, CHANNELS, ORDER = 10, 3, 20, 2
 GPU_JOBS = 4
 """Processes that share a GPU."""
@@ -40,7 +45,8 @@ WIDTH = DIM * CHANNELS
 
 @dataclass(frozen=True)
 class DataSet:
-    """A graph, how long to train on it at most and without progress, epochs between validations, and the grid."""
+    """A graph, how long to train on it at most and without progress, epochs between validations,
+    and the grid."""
 
     metric: str
     epochs: int
@@ -51,13 +57,22 @@ class DataSet:
     published: dict[str, float] = field(default_factory=dict)
 
     def settings(self, row: str) -> list[Row]:
-        """All combinations; logistic regression has no layers and no dropout, and no perceptron other weights."""
+        """All combinations; logistic regression has no layers and no dropout, and no perceptron
+        other weights."""
         fixed = {"logistic regression": ("layers", "dropout", "own"), "MLP": ("own",)}.get(row, ())
         used = {key: values[:1] if key in fixed else values for key, values in self.grid.items()}
-        return [dict(zip(used, values, strict=True)) for values in itertools.product(*used.values())]
+        return [
+            dict(zip(used, values, strict=True)) for values in itertools.product(*used.values())
+        ]
 
 
-SMALL = {"layers": (2,), "dropout": (0.5,), "rate": (0.01,), "decay": (5e-4, 5e-3), "own": (False, True)}
+SMALL = {
+    "layers": (2,),
+    "dropout": (0.5,),
+    "rate": (0.01,),
+    "decay": (5e-4, 5e-3),
+    "own": (False, True),
+}
 LARGE = {"layers": (5,), "dropout": (0.2,), "rate": (0.01,), "decay": (0.0,), "own": (False, True)}
 """The same for all rows: ``own`` is a matrix in every block for the features of the node itself."""
 
@@ -67,8 +82,12 @@ DATA = {
     "texas": DataSet("accuracy", 300, 100, 2, SMALL, published={ORTHOGONAL: 85.95}),
     "wisconsin": DataSet("accuracy", 300, 100, 2, SMALL, published={ORTHOGONAL: 89.41}),
     "cornell": DataSet("accuracy", 300, 100, 2, SMALL, published={ORTHOGONAL: 84.86}),
-    "chameleon_filtered": DataSet("accuracy", 300, 100, 2, SMALL, True, {"GCN": 40.9, "GraphSAGE": 37.8, "GAT": 39.2}),
-    "minesweeper": DataSet("ROC AUC", 400, 100, 10, LARGE, True, {"GCN": 89.75, "GraphSAGE": 93.51, "GAT": 92.01}),
+    "chameleon_filtered": DataSet(
+        "accuracy", 300, 100, 2, SMALL, True, {"GCN": 40.9, "GraphSAGE": 37.8, "GAT": 39.2}
+    ),
+    "minesweeper": DataSet(
+        "ROC AUC", 400, 100, 10, LARGE, True, {"GCN": 89.75, "GraphSAGE": 93.51, "GAT": 92.01}
+    ),
 }
 
 
@@ -86,8 +105,11 @@ BUILDERS: dict[str, Callable[[], nn.SheafBuilder]] = {
 ROWS = ("logistic regression", "MLP", *CONVOLUTIONS, *BUILDERS)
 
 
-def network(row: str, inputs: int, outputs: int, setting: Row, seed: int, cuda: bool) -> torch.nn.Module:
-    """An untrained network of a row; on GPUs convolutions in plain torch, which CUDA graphs can record."""
+def network(
+    row: str, inputs: int, outputs: int, setting: Row, seed: int, cuda: bool
+) -> torch.nn.Module:
+    """An untrained network of a row; on GPUs convolutions in plain torch, which CUDA graphs can
+    record."""
     torch.manual_seed(seed)
     options = {key: setting[key] for key in ("layers", "dropout", "own")}
     if row == "logistic regression":
@@ -95,7 +117,13 @@ def network(row: str, inputs: int, outputs: int, setting: Row, seed: int, cuda: 
     if row == "MLP":
         return Blocks(lambda: Mix(WIDTH, WIDTH), inputs, WIDTH, outputs, **options)
     if row in CONVOLUTIONS:
-        return Blocks(lambda: convolution(row, WIDTH, PLAIN if cuda else None), inputs, WIDTH, outputs, **options)
+        return Blocks(
+            lambda: convolution(row, WIDTH, PLAIN if cuda else None),
+            inputs,
+            WIDTH,
+            outputs,
+            **options,
+        )
     options["seed"] = seed
     if row.startswith("SheafTNN"):
         return nn.SheafTNN(inputs, CHANNELS, outputs, BUILDERS[row](), order=ORDER, **options)
@@ -104,7 +132,8 @@ def network(row: str, inputs: int, outputs: int, setting: Row, seed: int, cuda: 
 
 @dataclass(frozen=True)
 class Graph:
-    """Features ``(n, F)`` with rows of length one, labels ``(n,)``, edges in both directions, masks ``(3, 10, n)``."""
+    """Features ``(n, F)`` with rows of length one, labels ``(n,)``, edges in both directions, masks
+    ``(3, 10, n)``."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -116,9 +145,19 @@ class Graph:
     def read(cls, name: str, device: str) -> Graph:
         with np.load(FOLDER / f"{name}.npz") as file:
             edges = torch.from_numpy(file["edges"]).long().T
-            masks = torch.stack([torch.from_numpy(file[f"{part}_masks"]) for part in ("train", "val", "test")])
-            x, y = torch.from_numpy(file["node_features"]).float(), torch.from_numpy(file["node_labels"]).long()
-        return cls(*(t.to(device) for t in (F.normalize(x, dim=1), y, torch.cat([edges, edges.flip(0)], 1), masks)))
+            masks = torch.stack(
+                [torch.from_numpy(file[f"{part}_masks"]) for part in ("train", "val", "test")]
+            )
+            x, y = (
+                torch.from_numpy(file["node_features"]).float(),
+                torch.from_numpy(file["node_labels"]).long(),
+            )
+        return cls(
+            *(
+                t.to(device)
+                for t in (F.normalize(x, dim=1), y, torch.cat([edges, edges.flip(0)], 1), masks)
+            )
+        )
 
 
 def score(logits: torch.Tensor, y: torch.Tensor, metric: str) -> float:
@@ -127,18 +166,23 @@ def score(logits: torch.Tensor, y: torch.Tensor, metric: str) -> float:
         return 100 * float((logits.argmax(1) == y).double().mean())
     margins, positive = logits[:, 1] - logits[:, 0], y == 1
     _, inverse, counts = margins.unique(return_inverse=True, return_counts=True)
-    ranks = (counts.cumsum(0) - (counts - 1) / 2.0)[inverse].double()  # equal margins share their mean rank
+    ranks = (counts.cumsum(0) - (counts - 1) / 2.0)[
+        inverse
+    ].double()  # equal margins share their mean rank
     p, n = int(positive.sum()), int((~positive).sum())
     return 100 * float((ranks[positive].sum() - p * (p + 1) / 2) / (p * n))
 
 
 class Run:
-    """The training of one network on one split; on a GPU its steps are CUDA graphs on a stream of their own."""
+    """The training of one network on one split; on a GPU its steps are CUDA graphs on a stream of
+    their own."""
 
     def __init__(self, graph: Graph, row: str, setting: Row, split: int) -> None:
         self.graph, (self.learn, self.validate, self.test) = graph, graph.masks[:, split]
         classes = int(graph.y.max()) + 1
-        self.net = network(row, graph.x.shape[1], classes, setting, split, graph.x.is_cuda).to(graph.x.device)
+        self.net = network(row, graph.x.shape[1], classes, setting, split, graph.x.is_cuda).to(
+            graph.x.device
+        )
         options = {"lr": setting["rate"], "weight_decay": setting["decay"]}
         if graph.x.is_cuda:
             options |= {"fused": True, "capturable": True}
@@ -163,7 +207,8 @@ class Run:
             return self.net(self.graph.x, self.graph.edge_index)
 
     def _captured(self, function: Callable) -> Callable:
-        """The function as a CUDA graph, after two calls that fill caches; its result is always the same tensor."""
+        """The function as a CUDA graph, after two calls that fill caches; its result is always the
+        same tensor."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             function()
@@ -183,7 +228,8 @@ class Run:
         return replay
 
     def judge(self, logits: torch.Tensor, metric: str, epochs: int) -> None:
-        """Keep the test score of the best validation score so far (ties: the least validation loss)."""
+        """Keep the test score of the best validation score so far (ties: the least validation
+        loss)."""
         y, validate, test = self.graph.y.cpu(), self.validate.cpu(), self.test.cpu()
         loss = float(F.cross_entropy(logits[validate], y[validate]))
         now = score(logits[validate], y[validate], metric), -loss
@@ -211,7 +257,9 @@ def train(graph: Graph, data: DataSet, row: str, setting: Row, splits: int) -> n
     return np.array([(run.best[0], run.answer) for run in runs])
 
 
-def run_task(name: str, row: str, setting: Row, device: str, splits: int, epochs: int | None) -> Row:
+def run_task(
+    name: str, row: str, setting: Row, device: str, splits: int, epochs: int | None
+) -> Row:
     """All splits of one row with one setting, in a process with one thread."""
     torch.set_num_threads(1)
     start, data, graph = time.perf_counter(), DATA[name], Graph.read(name, device)
@@ -219,7 +267,15 @@ def run_task(name: str, row: str, setting: Row, device: str, splits: int, epochs
     took = time.perf_counter() - start
     val, test = scores.T.tolist()
     library = "plain torch" if graph.x.is_cuda else LIBRARY
-    return {"data": name, "row": row, "setting": setting, "val": val, "test": test, "library": library, "seconds": took}
+    return {
+        "data": name,
+        "row": row,
+        "setting": setting,
+        "val": val,
+        "test": test,
+        "library": library,
+        "seconds": took,
+    }
 
 
 def tasks(names: list[str], device: str) -> Iterator[tuple[str, str, Row, str]]:
@@ -235,7 +291,10 @@ def summarize(found: list[Row]) -> list[Row]:
     rows = []
     for name in DATA:
         chosen = [
-            max((task for task in found if (task["data"], task["row"]) == (name, row)), key=lambda t: np.mean(t["val"]))
+            max(
+                (task for task in found if (task["data"], task["row"]) == (name, row)),
+                key=lambda t: np.mean(t["val"]),
+            )
             for row in ROWS
             if any((task["data"], task["row"]) == (name, row) for task in found)
         ]
@@ -245,7 +304,8 @@ def summarize(found: list[Row]) -> list[Row]:
             rows.append(
                 {
                     "data": name,
-                    "method": task["row"] + (f" ({task['library']})" if task["row"] in CONVOLUTIONS else ""),
+                    "method": task["row"]
+                    + (f" ({task['library']})" if task["row"] in CONVOLUTIONS else ""),
                     "metric": DATA[name].metric,
                     "test": float(np.mean(task["test"])),
                     "std": spread,
@@ -253,7 +313,9 @@ def summarize(found: list[Row]) -> list[Row]:
                     "below best": float(gap),
                     "within one std": bool(gap <= spread),
                     "published": DATA[name].published.get(task["row"], ""),
-                    "chosen": ", ".join(f"{key} {value:g}" for key, value in task["setting"].items()),
+                    "chosen": ", ".join(
+                        f"{key} {value:g}" for key, value in task["setting"].items()
+                    ),
                     "seconds": task["seconds"],
                 }
             )
@@ -273,25 +335,40 @@ def run(
     epochs: int | None = None,
     log: Path | None = None,
 ) -> list[Row]:
-    """The table of some data sets (default all); small graphs on CPU cores, large ones on the device.
+    """The table of some data sets (default all); small graphs on CPU cores, large ones on the
+    device.
 
     With a ``log`` finished tasks are written there, and those that it has are not run again.
     """
     if not FOLDER.exists():
-        raise MissingBaseline(f"there are no graphs in {FOLDER}; set TANGENTBUNDLE_GRAPHS to their folder")
+        raise MissingBaseline(
+            f"there are no graphs in {FOLDER}; set TANGENTBUNDLE_GRAPHS to their folder"
+        )
     device, names = device or ("cuda" if torch.cuda.is_available() else "cpu"), names or list(DATA)
     for name in names:
-        print(f"{name}: grid {DATA[name].grid}, at most {DATA[name].epochs} epochs, patience {DATA[name].patience}")
-    found = [json.loads(line) for line in log.read_text().splitlines()] if log is not None and log.exists() else []
+        print(
+            f"{name}: grid {DATA[name].grid}, at most {DATA[name].epochs} epochs, patience "
+            f"{DATA[name].patience}"
+        )
+    found = (
+        [json.loads(line) for line in log.read_text().splitlines()]
+        if log is not None and log.exists()
+        else []
+    )
     known = [(task["data"], task["row"], task["setting"]) for task in found]
     left = [task for task in tasks(names, device) if task[:3] not in known]
     jobs = jobs or os.cpu_count() or 1
     drivers = min(GPU_JOBS, jobs) if device == "cuda" else 0
     with workers(max(jobs - drivers, 1)) as on_cores, workers(max(drivers, 1)) as on_gpu:
         pools = {"cpu": on_cores, "cuda": on_gpu}
-        for done in as_completed([pools[task[3]].submit(run_task, *task, splits, epochs) for task in left]):
+        for done in as_completed(
+            [pools[task[3]].submit(run_task, *task, splits, epochs) for task in left]
+        ):
             found.append(task := done.result())
-            means = f"validation {np.mean(task['val']):.2f}, test {np.mean(task['test']):.2f}, {task['seconds']:.0f} s"
+            means = (
+                f"validation {np.mean(task['val']):.2f}, test {np.mean(task['test']):.2f}, "
+                f"{task['seconds']:.0f} s"
+            )
             print(f"{task['data']}, {task['row']}, {task['setting']}: {means}", flush=True)
             if log is not None:
                 with log.open("a") as file:
@@ -303,12 +380,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sheaves", description=__doc__)
     parser.add_argument("--device", help="for the large graphs; default: CUDA where there is any")
     parser.add_argument("--jobs", type=int, help="processes; default: one for each core")
-    parser.add_argument("--only", nargs="+", choices=DATA, help="data sets; saved rows of the others stay")
-    parser.add_argument("--splits", type=int, default=SPLITS, help="the first so many, for a trial that is not saved")
+    parser.add_argument(
+        "--only", nargs="+", choices=DATA, help="data sets; saved rows of the others stay"
+    )
+    parser.add_argument(
+        "--splits",
+        type=int,
+        default=SPLITS,
+        help="the first so many, for a trial that is not saved",
+    )
     parser.add_argument("--epochs", type=int, help="so many at most, for a trial that is not saved")
-    parser.add_argument("--log", type=Path, help="file of finished tasks, for a run in several parts")
+    parser.add_argument(
+        "--log", type=Path, help="file of finished tasks, for a run in several parts"
+    )
     options = parser.parse_args()
-    rows = run(options.device, options.jobs, options.only, options.splits, options.epochs, options.log)
+    rows = run(
+        options.device, options.jobs, options.only, options.splits, options.epochs, options.log
+    )
     print_table(rows)
     if options.splits == SPLITS and options.epochs is None:
         saved = load("sheaves") if (RESULTS / "sheaves.json").exists() else []

@@ -1,8 +1,10 @@
-"""Time of ``FieldDenoiser().fit`` against scikit-learn's Gaussian process, and alone: ``python -m benchmarks.speed``.
+"""Time of ``FieldDenoiser().fit`` against scikit-learn's Gaussian process, and alone:
+``python -m benchmarks.speed``.
 
-A noisy tangent field on a torus. The denoiser compares all its models; scikit-learn fits one kernel. Measured are one
-BLAS thread and one for every core, on an idle machine and next to two busy processes, each in its own process.
-``--large`` measures large clouds instead, where scikit-learn's matrices have no room.
+A noisy tangent field on a torus. The denoiser compares all its models; scikit-learn fits one
+kernel. Measured are one BLAS thread and one for every core, on an idle machine and next to two busy
+processes, each in its own process. ``--large`` measures large clouds instead, where scikit-learn's
+matrices have no room.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -54,7 +57,9 @@ def compare(n: int, repeats: int) -> Row:
     data, small = problem(n), problem(300)
     for fit in fits.values():
         fit(*small)  # compile
-    turns = [{name: seconds(lambda: fit(*data)) for name, fit in fits.items()} for _ in range(repeats)]  # noqa: B023
+    turns = [
+        {name: seconds(partial(fit, *data)) for name, fit in fits.items()} for _ in range(repeats)
+    ]
     best = {name: min(turn[name] for turn in turns) for name in fits}
     return {**best, "faster": best["sklearn_s"] / best["denoiser_s"]}
 
@@ -66,14 +71,22 @@ def alone(n: int) -> Row:
     fit = seconds(lambda: denoiser.fit(points, noisy))
     predict = seconds(lambda: denoiser.predict(points))
     model = short_name(denoiser.scores_[0].model)
-    return {"n": n, "fit_s": fit, "predict_s": predict, "peak_gb": peak_bytes() / 1e9, "model": model}
+    return {
+        "n": n,
+        "fit_s": fit,
+        "predict_s": predict,
+        "peak_gb": peak_bytes() / 1e9,
+        "model": model,
+    }
 
 
 def run(sizes: Sequence[int] = SIZES, repeats: int = 2) -> list[Row]:
     rows: list[Row] = []
     cells = list(product((1, os.cpu_count() or 1), (0, BUSY), sizes))
     for threads, others, n in cells:
-        limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+        limits = dict.fromkeys(
+            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)
+        )
         with busy(others):
             found = in_new_process("benchmarks.speed", "--measure", "compare", n, repeats, **limits)
         rows.append({"n": n, "threads": threads, "busy processes": others, **found})
@@ -84,9 +97,15 @@ def run(sizes: Sequence[int] = SIZES, repeats: int = 2) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of points")
-    parser.add_argument("--repeats", type=int, default=2, help="fits of each kind, of which the fastest counts")
-    parser.add_argument("--large", type=int, nargs="*", help=f"instead, clouds of these sizes; default {LARGE}")
-    parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)  # one measurement in this process, as JSON
+    parser.add_argument(
+        "--repeats", type=int, default=2, help="fits of each kind, of which the fastest counts"
+    )
+    parser.add_argument(
+        "--large", type=int, nargs="*", help=f"instead, clouds of these sizes; default {LARGE}"
+    )
+    parser.add_argument(
+        "--measure", nargs="+", help=argparse.SUPPRESS
+    )  # one measurement in this process, as JSON
     options = parser.parse_args()
     if options.measure is not None:
         name, *numbers = options.measure
@@ -96,7 +115,10 @@ def main() -> None:
         name, rows = "speed", run(options.sizes, options.repeats)
     else:
         sizes = options.large or LARGE
-        name, rows = "speed_large", [in_new_process("benchmarks.speed", "--measure", "alone", n) for n in sizes]
+        name, rows = (
+            "speed_large",
+            [in_new_process("benchmarks.speed", "--measure", "alone", n) for n in sizes],
+        )
     print()
     print_table(rows)
     save(name, rows)

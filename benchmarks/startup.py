@@ -1,4 +1,5 @@
-"""Import time beyond torch's, and the first Laplacian of a process, with an empty and with a filled compile cache."""
+"""Import time beyond torch's, and the first Laplacian of a process, with an empty and with a filled
+compile cache."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .harness import Row, in_new_process
 
 
 def measure() -> Row:
-    """In a fresh process: the import, then the first bundle, Laplacian and product, then the same again."""
+    """In a fresh process: the import, then the first bundle, Laplacian and product, then the same
+    again."""
     start = time.perf_counter()
     import tangentbundle as tb
 
@@ -31,7 +33,10 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         rows = [in_new_process("benchmarks.startup", NUMBA_CACHE_DIR=folder) for _ in range(4)]
     later = {key: min(row[key] for row in rows[1:]) for key in rows[0]}
-    return [{"process": "first ever, nothing compiled", **rows[0]}, {"process": "later ones, best of 3", **later}]
+    return [
+        {"process": "first ever, nothing compiled", **rows[0]},
+        {"process": "later ones, best of 3", **later},
+    ]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Weights trained on 400 points of a torus, run unchanged on more: the distance to the dense-sampling answer."""
+"""Weights trained on 400 points of a torus, run unchanged on more: the distance to the
+dense-sampling answer."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ TORUS = tb.manifolds.Torus(0.3, 0.1)
 
 
 def field(points: np.ndarray) -> np.ndarray:
-    """A smooth tangent field ``(n, 3)``: around the axis, stronger at the outer side, with a wave along the tube."""
+    """A smooth tangent field ``(n, 3)``: around the axis, stronger at the outer side, with a wave
+    along the tube."""
     phi = np.arctan2(points[:, 1], points[:, 0])
     around = np.stack([-np.sin(phi), np.cos(phi), 0 * phi], axis=1)
     return (1 + 0.5 * np.cos(3 * phi) + 5 * points[:, 2])[:, None] * around
@@ -27,7 +29,9 @@ def trained(seed: int) -> tb.nn.TNN:
     points = TORUS.sample(400, seed=seed)
     bundle = tb.TangentBundle.from_points(points)
     clean, noisy = (
-        torch.from_numpy(bundle.to_coordinates(field(points) + tau * rng.standard_normal(points.shape)))
+        torch.from_numpy(
+            bundle.to_coordinates(field(points) + tau * rng.standard_normal(points.shape))
+        )
         for tau in (0.0, 0.3)
     )
     net = tb.nn.TNN([1, 8, 4, 1], step=0.001, seed=seed).double()
@@ -36,17 +40,26 @@ def trained(seed: int) -> tb.nn.TNN:
 
 
 def run() -> list[Row]:
-    """One row a size: relative difference at the points of the smaller cloud, which the dense one contains."""
+    """One row a size: relative difference at the points of the smaller cloud, which the dense one
+    contains."""
     errors = np.zeros((SEEDS, len(SIZES)))
     for seed in range(SEEDS):
         net = trained(seed)
-        points = TORUS.sample(DENSE, seed=1_000 + seed)  # independent points: each beginning is a sample itself
+        points = TORUS.sample(
+            DENSE, seed=1_000 + seed
+        )  # independent points: each beginning is a sample itself
         dense = output(net, points)
         for column, n in enumerate(SIZES):
             errors[seed, column] = relative_error(output(net, points[:n]), dense[:n])
     slope = float(np.polyfit(np.log(SIZES), np.log(errors.mean(axis=0)), 1)[0])
     return [
-        {"n": n, "relative_difference": float(e.mean()), "std": float(e.std()), "seeds": SEEDS, "slope": slope}
+        {
+            "n": n,
+            "relative_difference": float(e.mean()),
+            "std": float(e.std()),
+            "seeds": SEEDS,
+            "slope": slope,
+        }
         for n, e in zip(SIZES, errors.T, strict=True)
     ]
 

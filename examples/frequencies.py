@@ -1,8 +1,9 @@
 """The frequencies of the wind: eigenfields are to a vector field what sines are to a signal.
 
-`to_frequency` writes a field as a sum of eigenfields of the connection Laplacian; on the sphere these are the vector
-spherical harmonics, estimated here from 1 500 places. A filter multiplies each coefficient by its response: heat flow
-for a time of 0.02 leaves the widest patterns nearly alone and damps the finer ones, more and more.
+`to_frequency` writes a field as a sum of eigenfields of the connection Laplacian; on the sphere
+these are the vector spherical harmonics, estimated here from 1 500 places. A filter multiplies each
+coefficient by its response: heat flow for a time of 0.02 leaves the widest patterns nearly alone
+and damps the finer ones, more and more.
 """
 
 from itertools import pairwise
@@ -30,5 +31,7 @@ axes[0].semilogy(values, before / total, ".", label="the wind")
 axes[0].semilogy(values, after / total, ".", label="after heat flow")
 axes[0].set(xlabel=r"eigenvalue of $-\Delta$", ylabel="share of the energy", ylim=(1e-9, 0.2))
 axes[0].legend(frameon=False)
-tb.plot.earth_map(wind.lat, wind.lon, smooth[:, :, 0], title="the wind after heat flow", axes=axes[1])
+tb.plot.earth_map(
+    wind.lat, wind.lon, smooth[:, :, 0], title="the wind after heat flow", axes=axes[1]
+)
 tb.plot.save(figure, "out/frequencies.png")

@@ -1,9 +1,10 @@
 """What a nonlinearity respects: coordinatewise tanh depends on frames that nobody chose.
 
-Local PCA may turn or mirror each tangent basis; the field is the same, its coordinates are not. The same network,
-with the same weights, is run on one field in the estimated frames and in randomly turned ones. Filters do not notice,
-and neither do activations that change lengths only. Coordinatewise tanh, which the paper's experiments use, gives
-another field, and the more so the larger the input.
+Local PCA may turn or mirror each tangent basis; the field is the same, its coordinates are not. The
+same network, with the same weights, is run on one field in the estimated frames and in randomly
+turned ones. Filters do not notice, and neither do activations that change lengths only.
+Coordinatewise tanh, which the paper's experiments use, gives another field, and the more so the
+larger the input.
 """
 
 import numpy as np
@@ -12,7 +13,9 @@ import torch
 import tangentbundle as tb
 from tangentbundle.testing import random_orthogonal
 
-bundle = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Sphere(2).sample(400, seed=0)), dim=2)
+bundle = tb.TangentBundle.from_points(
+    torch.from_numpy(tb.manifolds.Sphere(2).sample(400, seed=0)), dim=2
+)
 turns = torch.from_numpy(random_orthogonal(400, 2, seed=1))
 turned = tb.TangentBundle.from_frames(bundle.points, bundle.frames @ turns, eps=bundle.eps)
 views = [(b, b.laplacian()) for b in (bundle, turned)]
@@ -29,7 +32,9 @@ for name, activation in activations.items():
     changes = []
     for size in sizes:
         with torch.no_grad():
-            one, other = (b.to_ambient(net(b.to_coordinates(size * field), lap)) for b, lap in views)
+            one, other = (
+                b.to_ambient(net(b.to_coordinates(size * field), lap)) for b, lap in views
+            )
         changes.append(float(torch.linalg.norm(one - other) / torch.linalg.norm(one)))
     worst = f"{max(changes):.0%}" if max(changes) > 1e-9 else "below 1e-9"
     print(f"{name:22s} largest change of the output: {worst}")

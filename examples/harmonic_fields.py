@@ -1,8 +1,9 @@
 """Harmonic fields of a torus: two flows without sources, sinks or vortices, found from bare points.
 
-By the theorem of Hodge, a closed surface has as many of them as its first Betti number: none on a sphere, two on a
-torus. They are the kernel of the Hodge Laplacian, connection Laplacian less Ricci curvature. Tangent planes and
-curvature are estimated from the points. Pictures and numbers are of 4 000 random points.
+By the theorem of Hodge, a closed surface has as many of them as its first Betti number: none on a
+sphere, two on a torus. They are the kernel of the Hodge Laplacian, connection Laplacian less Ricci
+curvature. Tangent planes and curvature are estimated from the points. Pictures and numbers are of 4
+000 random points.
 """
 
 import numpy as np
@@ -25,7 +26,8 @@ print("those of functions  ", functions.round(2))
 curvature = bundle.curvature().gaussian
 print(f"Gaussian curvature   {curvature.min():.1f} to {curvature.max():.1f} (exact: -4.2 to 1.8)")
 
-# the fields of an eigenspace are any basis of it: take the one whose first field goes around the axis
+# the fields of an eigenspace are any basis of it: take the one whose first field goes around the
+# axis
 along = torus.tangent_field(points)
 two = bundle.to_ambient(fields[:, :, :2])
 share = np.einsum("nd,ndk->k", along, two)
@@ -40,7 +42,11 @@ for name, field in (("around the axis", one), ("around the tube", other)):
 
 panels = {"harmonic, around the axis": one, "harmonic, around the tube": other}
 figure, axes = tb.plot.canvas(1, 2, (4.6, 3.6))
-look = {"arrows": 500, "surface": torus.sample(20_000, seed=1), "top": 1.5 * np.linalg.norm(one) / len(one) ** 0.5}
+look = {
+    "arrows": 500,
+    "surface": torus.sample(20_000, seed=1),
+    "top": 1.5 * np.linalg.norm(one) / len(one) ** 0.5,
+}
 for axis, (title, vectors) in zip(axes[0], panels.items(), strict=True):
     tb.plot.field(points, vectors, title=title, axes=axis, **look)
 tb.plot.save(figure, "out/harmonic_fields.png")

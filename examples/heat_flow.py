@@ -1,7 +1,7 @@
 """Denoise a tangent field on a torus by heat flow: prints a table, writes ``out/heat_flow.png``.
 
-Run it with ``python examples/heat_flow.py``. Nothing is learned: the bundle is estimated from bare points, and the heat
-filter exp(t Delta) averages vectors after carrying them along the surface.
+Run it with ``python examples/heat_flow.py``. Nothing is learned: the bundle is estimated from bare
+points, and the heat filter exp(t Delta) averages vectors after carrying them along the surface.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ NOISE = 0.7
 
 @dataclass(frozen=True)
 class Problem:
-    """A cloud on the torus, its estimated bundle, a unit tangent field ``(n, 3)`` and noisy coordinates of it."""
+    """A cloud on the torus, its estimated bundle, a unit tangent field ``(n, 3)`` and noisy
+    coordinates of it."""
 
     points: np.ndarray
     bundle: tb.TangentBundle
@@ -50,7 +51,8 @@ class Problem:
         return self.bundle.to_ambient(tb.Heat(t)(self.bundle.laplacian(), self.noisy))
 
     def heat_by_component(self, t: float) -> np.ndarray:
-        """The plain alternative: heat flow of x, y and z as three functions, then projection to the tangent planes."""
+        """The plain alternative: heat flow of x, y and z as three functions, then projection to the
+        tangent planes."""
         scalar = self.bundle.scalar().laplacian()
         components = self.bundle.to_ambient(self.noisy)[:, None, :]
         flowed = tb.Heat(t)(scalar, components)[:, 0, :]
@@ -76,7 +78,8 @@ def report(problem: Problem) -> dict[str, np.ndarray]:
 
 
 def figure(problem: Problem, panels: dict[str, np.ndarray]) -> Any:
-    """The same points in every panel, a field ``(n, 3)`` each; colour is the distance from the clean vector."""
+    """The same points in every panel, a field ``(n, 3)`` each; colour is the distance from the
+    clean vector."""
     label, view = "distance from the true unit vector", tb.plot.View(elevation=42, azimuth=20)
     look = {"label": label, "top": 1.5, "view": view, "arrows": 600, "scale": 0.12}
     drawing, axes = tb.plot.canvas(1, len(panels), (3.8, 3.2))

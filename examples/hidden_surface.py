@@ -1,9 +1,10 @@
 """A surface hidden in 50 dimensions: the library finds that it is one, and smooths a field on it.
 
-A Swiss roll is turned at random into R^50. From the points alone: the dimension, the tangent planes, the Laplacian.
-The field, one that runs along the roll and sways a little, is then denoised by heat flow on the bundle, and, for
-comparison, by heat flow of its 50 components one by one, projected to the same tangent planes. Transport follows the
-bends of the roll, so that vectors from further away can be averaged.
+A Swiss roll is turned at random into R^50. From the points alone: the dimension, the tangent
+planes, the Laplacian. The field, one that runs along the roll and sways a little, is then denoised
+by heat flow on the bundle, and, for comparison, by heat flow of its 50 components one by one,
+projected to the same tangent planes. Transport follows the bends of the roll, so that vectors from
+further away can be averaged.
 """
 
 import numpy as np
@@ -35,7 +36,10 @@ times = bundle.eps * np.linspace(0.0, 1.5, 11)
 components = bundle.to_ambient(noisy)[:, None, :]
 with_transport = [error(tb.Heat(t)(lap, noisy)) for t in times]
 without = [error(bundle.to_coordinates(tb.Heat(t)(scalar, components)[:, 0, :])) for t in times]
-print(f"noisy {with_transport[0]:.2f}, least with transport {min(with_transport):.2f}, without {min(without):.2f}")
+print(
+    f"noisy {with_transport[0]:.2f}, least with transport {min(with_transport):.2f}, without "
+    f"{min(without):.2f}"
+)
 
 figure, (axes,) = tb.plot.canvas(1, 2, (4.6, 4.0))
 axes[0].scatter(inside[:, 0], inside[:, 1], c=inside[:, 2], s=4, cmap="viridis")

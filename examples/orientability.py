@@ -1,10 +1,10 @@
 """Torus or Klein bottle: the transports of a cloud tell whether its space has two sides.
 
-Along every edge the closest orthogonal map is a rotation or a reflection. If frames can be flipped so that only
-rotations are left, the space is orientable. On a Klein bottle no flipping does it: some loop always comes back
-mirrored. The picture flips frames outward from one point until all are reached, and marks in black the edges that
-reflect in the end: on the torus there are none, on the Klein bottle they form a cut that can be moved, and never
-removed.
+Along every edge the closest orthogonal map is a rotation or a reflection. If frames can be flipped
+so that only rotations are left, the space is orientable. On a Klein bottle no flipping does it:
+some loop always comes back mirrored. The picture flips frames outward from one point until all are
+reached, and marks in black the edges that reflect in the end: on the torus there are none, on the
+Klein bottle they form a cut that can be moved, and never removed.
 """
 
 import numpy as np
@@ -28,12 +28,19 @@ for axis, (name, space) in zip(axes, spaces.items(), strict=True):
         flip[i] = flip[parent[i]] * sign_of[parent[i], i]
     torn = flip[starts] * det * flip[ends] < 0
     orientable = bundle.diagnose(quiet=True).orientable
-    print(f"{name:12s} orientable: {orientable}, edges that reflect after flipping: {torn.mean():.1%}")
+    print(
+        f"{name:12s} orientable: {orientable}, edges that reflect after flipping: {torn.mean():.1%}"
+    )
 
     points = bundle.sorted_points - bundle.sorted_points.mean(axis=0)
     flat = points @ np.linalg.svd(points, full_matrices=False)[2][:2].T
     axis.scatter(*flat.T, s=5, color="0.75")
     middle = (flat[starts[torn]] + flat[ends[torn]]) / 2
     axis.plot(*middle.T, ".", color="black", ms=2)
-    axis.set(title=f"{name}: {torn.mean():.1%} of the edges reflect", aspect="equal", xticks=[], yticks=[])
+    axis.set(
+        title=f"{name}: {torn.mean():.1%} of the edges reflect",
+        aspect="equal",
+        xticks=[],
+        yticks=[],
+    )
 tb.plot.save(figure, "out/orientability.png")

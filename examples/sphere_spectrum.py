@@ -1,8 +1,10 @@
-"""Eigenvalues of the connection Laplacian: 3 000 random points of a sphere know the spectrum of its vector fields.
+"""Eigenvalues of the connection Laplacian: 3 000 random points of a sphere know the spectrum of its
+vector fields.
 
-On the unit sphere vector fields have the eigenvalues l (l + 1) - 1, each 2 (2 l + 1) times, and functions l (l + 1),
-each 2 l + 1 times. Both operators are built from the bare points, with estimated tangent planes; nobody tells them
-that it is a sphere. Eigenvalues come out a few per cent low, less with more points.
+On the unit sphere vector fields have the eigenvalues l (l + 1) - 1, each 2 (2 l + 1) times, and
+functions l (l + 1), each 2 l + 1 times. Both operators are built from the bare points, with
+estimated tangent planes; nobody tells them that it is a sphere. Eigenvalues come out a few per cent
+low, less with more points.
 """
 
 import numpy as np

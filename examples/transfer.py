@@ -1,8 +1,9 @@
 """Train on 300 points, run on 4 800: a network's weights belong to no cloud.
 
-The network learns to undo noise on fields of a torus, from pairs of noisy and clean fields on 300 points. The
-operator is an argument of `forward`, so the same weights then run on other and larger samples of the torus, with new
-fields and new noise. They do better there than at home: with more neighbours in reach there is more to average.
+The network learns to undo noise on fields of a torus, from pairs of noisy and clean fields on 300
+points. The operator is an argument of `forward`, so the same weights then run on other and larger
+samples of the torus, with new fields and new noise. They do better there than at home: with more
+neighbours in reach there is more to average.
 """
 
 import torch
@@ -13,7 +14,8 @@ torus = tb.manifolds.Torus()
 
 
 def problem(points: int, fields: int, seed: int):
-    """A Laplacian, and ``fields`` noisy and clean fields: waves of random direction along the two circles."""
+    """A Laplacian, and ``fields`` noisy and clean fields: waves of random direction along the two
+    circles."""
     cloud = torus.sample(points, seed=seed)
     bundle = tb.TangentBundle.from_points(torch.from_numpy(cloud).float(), dim=2)
     frames = torch.from_numpy(torus.frames(cloud)).float()
@@ -51,7 +53,13 @@ for n in sizes:
 
 figure, ((axis,),) = tb.plot.canvas(size=(7.4, 4.2))
 axis.semilogx(sizes, [row[0] for row in rows], "o--", color="0.6", label="noisy")
-axis.semilogx(sizes, [row[1] for row in rows], "o-", color="tab:blue", label="by the network trained on 300 points")
+axis.semilogx(
+    sizes,
+    [row[1] for row in rows],
+    "o-",
+    color="tab:blue",
+    label="by the network trained on 300 points",
+)
 axis.set(xlabel="points", ylabel="relative error", ylim=(0, None), xticks=sizes, xticklabels=sizes)
 axis.minorticks_off()
 axis.legend(frameon=False)

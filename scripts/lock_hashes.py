@@ -1,7 +1,9 @@
-"""Write requirements.hashes: the wheels of requirements.lock that serve all platforms, with their SHA-256.
+"""Write requirements.hashes: the wheels of requirements.lock that serve all platforms, with their
+SHA-256.
 
-pip takes hashes for all requirements of a call or for none, and torch, NumPy and others have one wheel a platform. So
-`make setup` installs in two steps: first these, each checked against its hash, then the rest of the lock.
+pip takes hashes for all requirements of a call or for none, and torch, NumPy and others have one
+wheel a platform. So `make setup` installs in two steps: first these, each checked against its hash,
+then the rest of the lock.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LOCK, HASHES = ROOT / "requirements.lock", ROOT / "requirements.hashes"
 
-HEAD = """# The wheels of requirements.lock that serve all platforms, with their SHA-256. Written by `make lock`
+HEAD = """# The wheels of requirements.lock that serve all platforms, with their SHA-256.
+# Written by `make lock`
 # (scripts/lock_hashes.py), installed first by `make setup` with --require-hashes.
 """
 
@@ -24,8 +27,24 @@ def resolve(lock: Path) -> list[dict]:
     """What pip would install for the lock, from its own report; nothing is installed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        options = ["--dry-run", "--ignore-installed", "--no-deps", "--quiet", "--disable-pip-version-check"]
-        command = [sys.executable, "-m", "pip", "install", *options, "--report", str(report), "-r", str(lock)]
+        options = [
+            "--dry-run",
+            "--ignore-installed",
+            "--no-deps",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            *options,
+            "--report",
+            str(report),
+            "-r",
+            str(lock),
+        ]
         subprocess.run(command, check=True)
         return json.loads(report.read_text())["install"]
 

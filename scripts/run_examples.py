@@ -1,4 +1,5 @@
-"""Run the examples and keep what they print and draw for the gallery: ``python scripts/run_examples.py [NAME ...]``."""
+"""Run the examples and keep what they print and draw for the gallery:
+``python scripts/run_examples.py [NAME ...]``."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ GALLERY = ROOT / "docs/gallery"
 def run(script: Path) -> None:
     """Run one example in an empty folder; its output and its picture go to the gallery."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([sys.executable, str(script)], cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, str(script)], cwd=folder, capture_output=True, text=True, check=False
+        )
         if done.returncode or done.stderr:
             sys.exit(f"{script.name} failed or warned:\n{done.stderr}")
         GALLERY.mkdir(exist_ok=True)

@@ -2,9 +2,9 @@
 
     python scripts/screenshots.py DATA [NAME ...]
 
-DATA is a folder with meshes/bunny.obj and wind/gfs_10m_2p5deg_6h_blockA.nc; everything else is computed here. Needs
-Chromium, playwright and Pillow. Pictures show the top of a page on a desktop (1280 pixels wide) and on a narrow screen
-(500 pixels).
+DATA is a folder with meshes/bunny.obj and wind/gfs_10m_2p5deg_6h_blockA.nc; everything else is
+computed here. Needs Chromium, playwright and Pillow. Pictures show the top of a page on a desktop
+(1280 pixels wide) and on a narrow screen (500 pixels).
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ def stations(data: Path) -> list[str]:
     """Wind at 150 stations, filled in on a grid."""
     wind = tb.datasets.load_wind().during(slice(0, 1))
     few = wind.at(wind.sample(150, rng=0))
-    columns = {"lat": few.lat, "lon": few.lon, "u [m/s]": few.components[0, :, 0], "v [m/s]": few.components[0, :, 1]}
+    columns = {
+        "lat": few.lat,
+        "lon": few.lon,
+        "u [m/s]": few.components[0, :, 0],
+        "v [m/s]": few.components[0, :, 1],
+    }
     pd.DataFrame(columns).to_csv("stations.csv", index=False)
     lat, lon = np.meshgrid(np.arange(-87.5, 90, 4.0), np.arange(0, 360, 4.0))
     pd.DataFrame({"lat": lat.ravel(), "lon": lon.ravel()}).to_csv("grid.csv", index=False)
@@ -77,7 +82,9 @@ def bunny(data: Path) -> list[str]:
 def plane(data: Path) -> list[str]:
     """A noisy flow in the plane, denoised."""
     points = RNG.uniform(0, 4, (600, 2))
-    flow = np.c_[np.sin(1.5 * points[:, 1]), np.cos(1.5 * points[:, 0])] + 0.2 * RNG.standard_normal(points.shape)
+    flow = np.c_[
+        np.sin(1.5 * points[:, 1]), np.cos(1.5 * points[:, 0])
+    ] + 0.2 * RNG.standard_normal(points.shape)
     return ["denoise", table("plane.csv", points, flow), "-o", "clean.csv", "--std"]
 
 
@@ -89,7 +96,10 @@ def lorenz(data: Path) -> list[str]:
 
     times = np.linspace(5, 60, 1000)
     states = solve_ivp(velocity, (0, 60), [1.0, 1.0, 20.0], t_eval=times, rtol=1e-8).y.T
-    velocities, basis = np.array([velocity(0, x) for x in states]), np.linalg.qr(RNG.standard_normal((50, 3)))[0]
+    velocities, basis = (
+        np.array([velocity(0, x) for x in states]),
+        np.linalg.qr(RNG.standard_normal((50, 3)))[0],
+    )
     noisy = velocities @ basis.T + 5 * RNG.standard_normal((len(states), 50))
     np.savez("lorenz.npz", points=states @ basis.T, vectors=noisy)
     return ["denoise", "lorenz.npz", "-o", "clean.npz"]
@@ -103,7 +113,9 @@ def photograph(browser: Browser, page: Path, name: str) -> None:
     for size, (width, height) in SIZES.items():
         tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
         tab.goto(page.as_uri())
-        tab.wait_for_function("[...document.querySelectorAll('.plot')].every((p) => p.querySelector('.main-svg'))")
+        tab.wait_for_function(
+            "[...document.querySelectorAll('.plot')].every((p) => p.querySelector('.main-svg'))"
+        )
         tab.wait_for_timeout(2000)
         picture = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
         picture.save(OUT / f"{name}_{size}.webp", quality=80, method=6)

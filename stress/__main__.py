@@ -1,4 +1,5 @@
-"""Run parts of the stress suite (all without a name), print what happened, and write benchmarks/results/stress.json."""
+"""Run parts of the stress suite (all without a name), print what happened, and write
+benchmarks/results/stress.json."""
 
 from __future__ import annotations
 
@@ -23,8 +24,12 @@ def _others(parts: Sequence[str]) -> list[dict]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m stress", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; default: all")
-    parser.add_argument("--share", type=float, default=1.0, help="scales the number of inputs (default 1: minutes)")
+    parser.add_argument(
+        "parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; default: all"
+    )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="scales the number of inputs (default 1: minutes)"
+    )
     options = parser.parse_args()
     unknown = sorted(set(options.parts) - set(PARTS))
     if unknown:
@@ -37,7 +42,9 @@ def main() -> int:
         print_table(rows)
         print(f"{time.perf_counter() - start:.0f} s", flush=True)
         everything += [{"part": name, **row} for row in rows]
-    inputs, failures = (sum(row.get(key, 0) for row in everything) for key in ("inputs", "failures"))
+    inputs, failures = (
+        sum(row.get(key, 0) for row in everything) for key in ("inputs", "failures")
+    )
     print(f"\n{inputs} inputs, {failures} failures")
     if options.share >= 1:
         save("stress", _others(options.parts or PARTS) + everything)

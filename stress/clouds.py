@@ -8,14 +8,21 @@ from hypothesis import strategies as st
 
 from tangentbundle import kernels
 
-WHOLE = st.one_of(st.integers(-2, 12), st.sampled_from([None, True, 10**9, 2.5, np.nan, "3", np.int64(4), -(10**18)]))
+WHOLE = st.one_of(
+    st.integers(-2, 12),
+    st.sampled_from([None, True, 10**9, 2.5, np.nan, "3", np.int64(4), -(10**18)]),
+)
 NUMBER = st.one_of(
     st.floats(-1e3, 1e3),
     st.floats(),
-    st.sampled_from([None, 0, 1, 1e-300, 1e300, "1", True, np.float32(0.5), torch.tensor(0.3), [1.0]]),
+    st.sampled_from(
+        [None, 0, 1, 1e-300, 1e300, "1", True, np.float32(0.5), torch.tensor(0.3), [1.0]]
+    ),
 )
 POSITIVE = st.floats(1e-6, 1e3)
-KERNELS = st.sampled_from([None, kernels.Gaussian(), kernels.Uniform(), kernels.Biweight(), kernels.Biweight, "gauss"])
+KERNELS = st.sampled_from(
+    [None, kernels.Gaussian(), kernels.Uniform(), kernels.Biweight(), kernels.Biweight, "gauss"]
+)
 
 SPOILS = ("nan", "inf", "doubles", "flat", "line", "huge", "tiny", "far", "heaps", "zero", "jitter")
 
@@ -39,7 +46,9 @@ def spoil(array: np.ndarray, how: str, rng: np.random.Generator) -> np.ndarray:
     elif how == "far":
         out = out + 10.0 ** rng.integers(1, 17)
     elif how == "heaps":
-        out = out[rng.integers(max(1, rows // 8), size=rows)] + 1e-12 * rng.standard_normal(out.shape)
+        out = out[rng.integers(max(1, rows // 8), size=rows)] + 1e-12 * rng.standard_normal(
+            out.shape
+        )
     elif how == "zero":
         out = 0 * out
     elif how == "jitter":
@@ -49,7 +58,8 @@ def spoil(array: np.ndarray, how: str, rng: np.random.Generator) -> np.ndarray:
 
 @st.composite
 def clouds(draw, most: int = 60, widest: int = 6):
-    """Points on a sphere, a plane or in general position, sometimes spoilt, in various kinds of arrays."""
+    """Points on a sphere, a plane or in general position, sometimes spoilt, in various kinds of
+    arrays."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, dims = draw(st.integers(0, most)), draw(st.integers(1, widest))
     points = rng.standard_normal((n, dims))
@@ -97,6 +107,8 @@ def signals(draw, n: int, d: int, channels: int = 3):
     lead = draw(st.sampled_from([(), (), (), (2,), (0,), (2, 3)]))
     values = rng.standard_normal((*lead, n, d, draw(st.integers(0, channels))))
     with np.errstate(all="ignore"):
-        for how in draw(st.lists(st.sampled_from(["nan", "inf", "huge", "tiny", "zero"]), max_size=1)):
+        for how in draw(
+            st.lists(st.sampled_from(["nan", "inf", "huge", "tiny", "zero"]), max_size=1)
+        ):
             values = spoil(values, how, rng) if values.size else values
         return as_kind(values, draw(KINDS))

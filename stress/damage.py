@@ -1,4 +1,5 @@
-"""Flipped bits, cut files, forged models, pickles that would run code, and names that would leave their folder."""
+"""Flipped bits, cut files, forged models, pickles that would run code, and names that would leave
+their folder."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ FORGED = 2_000
 def read_checkpoint(path: Path) -> None:
     """Whatever is accepted is what was written."""
     tensors, notes = read_tensors(path, "stress")
-    assert notes == {"epoch": 3} and torch.equal(tensors["weight"], torch.arange(40.0)), "a changed file was read"
+    assert notes == {"epoch": 3} and torch.equal(tensors["weight"], torch.arange(40.0)), (
+        "a changed file was read"
+    )
 
 
 def _checkpoint() -> bytes:
@@ -43,7 +46,8 @@ def _checkpoint() -> bytes:
 
 
 def flips(name: str, content: bytes, read: Callable[[Path], Any], count: int) -> dict[str, Any]:
-    """Single flipped bits and cuts at random places: refused by name, or nothing of the content has changed."""
+    """Single flipped bits and cuts at random places: refused by name, or nothing of the content has
+    changed."""
     tally, rng = Tally(f"{name}: flipped bits and cuts"), np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
@@ -61,24 +65,51 @@ def flips(name: str, content: bytes, read: Callable[[Path], Any], count: int) ->
 
 ARCHITECTURES = (
     tb.nn.TNN(
-        [1, 3, 2], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.2)))], activation=tb.nn.Coordinatewise(torch.tanh)
+        [1, 3, 2],
+        filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.2)))],
+        activation=tb.nn.Coordinatewise(torch.tanh),
     ),
     tb.nn.TNN([1, 2], method=tb.Chebyshev(1e-5), readout=tb.nn.InvariantReadout(2, 3)),
     tb.nn.GatedTNN([1, 2, 1], activation=tb.nn.Coordinatewise(torch.tanh)),
 )
-VALUES = (None, True, -1, 0, 2, 20_000, 10**9, 10**40, 0.5, 1e300, float("nan"), "x", [], {}, [[1]], [1] * 50_000)
-PARTS = tuple({"class": name, "arguments": {}} for name in (*CLASSES, "Configured", "Activation", "Popen"))
+VALUES = (
+    None,
+    True,
+    -1,
+    0,
+    2,
+    20_000,
+    10**9,
+    10**40,
+    0.5,
+    1e300,
+    float("nan"),
+    "x",
+    [],
+    {},
+    [[1]],
+    [1] * 50_000,
+)
+PARTS = tuple(
+    {"class": name, "arguments": {}} for name in (*CLASSES, "Configured", "Activation", "Popen")
+)
 TEXTS = ("", "{", "null", "[" * 100_000, '{"a":' * 2_000, "9" * 9_000)
 
 
 def forge(path: Path, tensors: dict[str, torch.Tensor], text: str, kind: str = KIND) -> None:
     """A file of tensors and any text, with a valid checksum."""
-    metadata = {"format": kind, "version": "1", "notes": text, "sha256": _digest(kind, tensors, text)}
+    metadata = {
+        "format": kind,
+        "version": "1",
+        "notes": text,
+        "sha256": _digest(kind, tensors, text),
+    }
     path.write_bytes(to_bytes(tensors, metadata))
 
 
 def altered(value: Any, rng: np.random.Generator) -> Any:
-    """An architecture with one value, at any depth, exchanged for another one or for a part that does not belong."""
+    """An architecture with one value, at any depth, exchanged for another one or for a part that
+    does not belong."""
     if not isinstance(value, (dict, list)) or not value or rng.random() < 0.15:
         choices = PARTS if rng.random() < 0.3 else VALUES
         return choices[rng.integers(len(choices))]
@@ -88,10 +119,15 @@ def altered(value: Any, rng: np.random.Generator) -> Any:
     return copy
 
 
-def altered_tensors(tensors: dict[str, torch.Tensor], rng: np.random.Generator) -> dict[str, torch.Tensor]:
+def altered_tensors(
+    tensors: dict[str, torch.Tensor], rng: np.random.Generator
+) -> dict[str, torch.Tensor]:
     """Tensors of which one is of another dtype or shape, not finite, missing or superfluous."""
     name = list(tensors)[rng.integers(len(tensors))]
-    tensor, dtypes = tensors[name], (torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.float64)
+    tensor, dtypes = (
+        tensors[name],
+        (torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.float64),
+    )
     others = [
         *(tensor.to(dtype) for dtype in dtypes),
         tensor * torch.nan,
@@ -100,20 +136,27 @@ def altered_tensors(tensors: dict[str, torch.Tensor], rng: np.random.Generator) 
         tensor.flatten()[1:],
     ]
     changed = {**tensors, name: others[rng.integers(len(others))].contiguous()}
-    return [changed, {n: t for n, t in tensors.items() if n != name}, {**tensors, "more": tensor.clone()}][
-        rng.integers(3)
-    ]
+    return [
+        changed,
+        {n: t for n, t in tensors.items() if n != name},
+        {**tensors, "more": tensor.clone()},
+    ][rng.integers(3)]
 
 
 def forged(count: int) -> dict[str, Any]:
-    """Models with valid checksums whose architecture or weights were altered: refused, or they work."""
+    """Models with valid checksums whose architecture or weights were altered: refused, or they
+    work."""
     tally, rng = Tally("model: forged, with valid checksums"), np.random.default_rng(0)
-    lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Sphere(2).sample(30, seed=0)).float()).laplacian()
+    lap = tb.TangentBundle.from_points(
+        torch.from_numpy(tb.manifolds.Sphere(2).sample(30, seed=0)).float()
+    ).laplacian()
 
     def check(path: Path) -> None:
         net = tb.load(path)
         weights = list(net.state_dict().values())
-        assert all(w.dtype == torch.float32 and bool(torch.isfinite(w).all()) for w in weights), "unsound weights"
+        assert all(w.dtype == torch.float32 and bool(torch.isfinite(w).all()) for w in weights), (
+            "unsound weights"
+        )
         if not isinstance(net, tb.nn.Activation | tb.nn.InvariantReadout):
             net(torch.ones(4, 30, 2, 1), lap)
 
@@ -122,7 +165,10 @@ def forged(count: int) -> dict[str, Any]:
         for number in range(count):
             net = ARCHITECTURES[rng.integers(len(ARCHITECTURES))]
             notes, description = describe(net)
-            tensors = {n: t.detach().clone() for n, t in {**net.state_dict(), **description.tensors}.items()}
+            tensors = {
+                n: t.detach().clone()
+                for n, t in {**net.state_dict(), **description.tensors}.items()
+            }
             text = json.dumps(notes)
             if number < len(TEXTS):
                 text = TEXTS[number]
@@ -133,7 +179,9 @@ def forged(count: int) -> dict[str, Any]:
             forge(path, tensors, text)
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             tally.try_out(lambda: check(path), text[:400])
-            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000, f"200 MB for {text[:400]}"
+            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000, (
+                f"200 MB for {text[:400]}"
+            )
     return tally.row()
 
 
@@ -155,7 +203,9 @@ def traps(folder: Path) -> dict[str, Any]:
         path = folder / f"trap{reader.suffix}"
         path.write_bytes(trap)
         tally.try_out(lambda read=reader.read, path=path: read(path))
-    np.savez(folder / "object.npz", points=np.array([[Trap(proof)]], dtype=object), allow_pickle=True)
+    np.savez(
+        folder / "object.npz", points=np.array([[Trap(proof)]], dtype=object), allow_pickle=True
+    )
     torch.save({"weight": Trap(proof)}, folder / "torch.safetensors")
     tally.try_out(lambda: tb.load(folder / "torch.safetensors"))
     unpickling = {"filters": [{"id": "pickle"}]}
@@ -163,7 +213,14 @@ def traps(folder: Path) -> dict[str, Any]:
         store = folder / f"{name}.zarr"
         for variable in ("x", "y", "vx", "vy"):
             (store / variable).mkdir(parents=True)
-            about = {"zarr_format": 2, "shape": [9], "chunks": [9], "dtype": "<f8", "order": "C", "compressor": None}
+            about = {
+                "zarr_format": 2,
+                "shape": [9],
+                "chunks": [9],
+                "dtype": "<f8",
+                "order": "C",
+                "compressor": None,
+            }
             about |= {"fill_value": None, "filters": None, **codec}
             (store / variable / ".zarray").write_text(json.dumps(about))
             (store / variable / ".zattrs").write_text('{"_ARRAY_DIMENSIONS": ["point"]}')
@@ -171,11 +228,15 @@ def traps(folder: Path) -> dict[str, Any]:
         (store / ".zgroup").write_text('{"zarr_format": 2}')
     for path in (folder / "object.npz", folder / "a.zarr", folder / "b.zarr"):
         tally.try_out(lambda path=path: read_field(path))
-    return {**tally.row(), "failures": int(bool(tally.failures) or tally.results > 0 or proof.exists())}
+    return {
+        **tally.row(),
+        "failures": int(bool(tally.failures) or tally.results > 0 or proof.exists()),
+    }
 
 
 def leaving(folder: Path) -> dict[str, Any]:
-    """Names of files to fetch that would lie outside the cache: refused before anything is looked at."""
+    """Names of files to fetch that would lie outside the cache: refused before anything is looked
+    at."""
     tally = Tally("names that leave their folder")
     names = ("../evil.nc", "/etc/passwd", "a/../../evil.nc", "..", "folder/file.nc", ".", "")
     for name in names:

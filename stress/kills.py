@@ -1,4 +1,5 @@
-"""SIGKILL at random moments of training, of ``reproduce`` and of file writing; and two writers on one folder."""
+"""SIGKILL at random moments of training, of ``reproduce`` and of file writing; and two writers on
+one folder."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from .victims import EPOCHS, SUFFIXES, TASKS, problem, reproduce, small_torus, t
 
 KILLS = {"training": 40, "reproduce": 30, "writing": 30}
 STEPS = 3
-"""A kill comes at a random moment of the next third of the work, so that they lie evenly over all of it."""
+"""A kill comes at a random moment of the next third of the work, so that they lie evenly over all
+of it."""
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["stress.warm"])  # nobody else in this process may use it before
@@ -63,7 +65,8 @@ class Killer:
         return time.perf_counter() - begun
 
     def kill(self, folder: Path, longest: float, work: Callable, *arguments: Any) -> bool:
-        """Kill it at a random moment of the next part of its work; False if it had ended by itself."""
+        """Kill it at a random moment of the next part of its work; False if it had ended by
+        itself."""
         before = _leftovers(folder)
         process = self.start(work, *arguments)
         process.join(float(self.rng.uniform(0.0, longest / STEPS)))
@@ -94,11 +97,14 @@ def _leftovers(folder: Path) -> set[str]:
 
 
 def _weights(folder: Path) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in tb.load(folder / "final.safetensors").parameters()])
+    return torch.cat(
+        [p.detach().flatten() for p in tb.load(folder / "final.safetensors").parameters()]
+    )
 
 
 def kill_training(kills: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Checkpoints stay readable and never go back; the end has the weights of an undisturbed run."""
+    """Checkpoints stay readable and never go back; the end has the weights of an undisturbed
+    run."""
     data, killer, ends = problem(), Killer(rng), 0
     with tempfile.TemporaryDirectory() as folder:
         longest = killer.undisturbed(train, f"{folder}/whole", data)
@@ -108,7 +114,11 @@ def kill_training(kills: int, rng: np.random.Generator) -> dict[str, Any]:
             while not (place / "final.safetensors").exists():
                 killed, now = killer.kill(place, longest, train, str(place), data), 0
                 if (place / "checkpoint.safetensors").exists():
-                    now = len(read_tensors(place / "checkpoint.safetensors", KIND)[0]["history.training loss"])
+                    now = len(
+                        read_tensors(place / "checkpoint.safetensors", KIND)[0][
+                            "history.training loss"
+                        ]
+                    )
                 killer.must(now >= epochs)
                 killer.quarters[min(4 * now // EPOCHS, 3)] += killed
                 epochs = now
@@ -119,12 +129,16 @@ def kill_training(kills: int, rng: np.random.Generator) -> dict[str, Any]:
 
 def _tables(folder: Path) -> tuple[list[str], bytes, bytes]:
     """What ``reproduce`` left: its rows without their times, and the tables."""
-    rows = [line.split(', "task_seconds"')[0] for line in (folder / "results.jsonl").read_text().splitlines()]
+    rows = [
+        line.split(', "task_seconds"')[0]
+        for line in (folder / "results.jsonl").read_text().splitlines()
+    ]
     return rows, (folder / "table.csv").read_bytes(), (folder / "table.md").read_bytes()
 
 
 def kill_reproduce(kills: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Lines of tasks once seen whole stay; the end has the rows and tables of an undisturbed run."""
+    """Lines of tasks once seen whole stay; the end has the rows and tables of an undisturbed
+    run."""
     killer, ends = Killer(rng), 0
     with tempfile.TemporaryDirectory() as folder:
         longest = killer.undisturbed(reproduce, f"{folder}/whole")
@@ -146,7 +160,8 @@ def kill_reproduce(kills: int, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _version(path: Path) -> float:
-    """The version that a file holds, nan if it is damaged; of a store killed between two renames, that set aside."""
+    """The version that a file holds, nan if it is damaged; of a store killed between two renames,
+    that set aside."""
     for aside in path.parent.glob(f".{path.name}.*.before"):
         if not path.exists():
             aside.rename(path)
@@ -168,10 +183,14 @@ def kill_writing(kills: int, rng: np.random.Generator) -> dict[str, Any]:
         while killer.kills < kills:
             killer.kill(Path(folder), longest, write, folder, reported)
             for suffix, version in zip(SUFFIXES, reported, strict=True):
-                killer.must(version <= _version(Path(folder) / f"field{suffix}") <= max(reported) + 1)
+                killer.must(
+                    version <= _version(Path(folder) / f"field{suffix}") <= max(reported) + 1
+                )
                 checked += 1
     versions = int(max(reported)) + 1
-    return killer.row(f"writing {' '.join(SUFFIXES)}", versions=versions, **{"files checked": checked})
+    return killer.row(
+        f"writing {' '.join(SUFFIXES)}", versions=versions, **{"files checked": checked}
+    )
 
 
 def second_writer() -> dict[str, Any]:
@@ -180,7 +199,12 @@ def second_writer() -> dict[str, Any]:
 
     def fit(folder: str) -> bool:
         try:
-            tb.fit(tb.nn.TNN([1, 2, 1], seed=3).double(), pickle.loads(data), epochs=1, checkpoint=folder)
+            tb.fit(
+                tb.nn.TNN([1, 2, 1], seed=3).double(),
+                pickle.loads(data),
+                epochs=1,
+                checkpoint=folder,
+            )
         except BusyFolderError:
             return False
         return True
@@ -188,7 +212,10 @@ def second_writer() -> dict[str, Any]:
     def command(folder: str) -> bool:
         with small_torus():
             done = CliRunner().invoke(app, ["reproduce", "torus", "--out", folder, "--quiet"])
-        killer.must(done.exit_code == 0 or (done.exit_code == 2 and "another process is writing" in done.output))
+        killer.must(
+            done.exit_code == 0
+            or (done.exit_code == 2 and "another process is writing" in done.output)
+        )
         return done.exit_code == 0
 
     for first, sign in (((train, data), "checkpoint.safetensors"), ((reproduce,), "results.jsonl")):
@@ -196,7 +223,9 @@ def second_writer() -> dict[str, Any]:
             process = killer.start(first[0], folder, *first[1:])
             while process.is_alive() and not (Path(folder) / sign).exists():
                 time.sleep(0.001)
-            os.kill(process.pid or 0, signal.SIGSTOP)  # it holds the folder, and does not end before the others came
+            os.kill(
+                process.pid or 0, signal.SIGSTOP
+            )  # it holds the folder, and does not end before the others came
             for second in (fit, command):
                 killer.must(not second(folder))
                 tried += 1

@@ -1,4 +1,5 @@
-"""Requests that no machine could hold: refused by name, with the bytes they would need, before they are allocated."""
+"""Requests that no machine could hold: refused by name, with the bytes they would need, before they
+are allocated."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def circle(n: int) -> tb.TangentBundle:
 def hollow_npz(path: Path, shape: tuple[int, ...]) -> Path:
     """An archive whose header claims an array that is not there."""
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": shape}
+    )
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("points.npy", header.getvalue())
     return path
@@ -42,8 +45,17 @@ def hollow_zarr(path: Path, size: int) -> Path:
     """A store whose arrays are nothing but a fill value, ``size`` times."""
     for name in ("x", "y", "vx", "vy"):
         (path / name).mkdir(parents=True)
-        about = {"zarr_format": 2, "shape": [size], "chunks": [size], "dtype": "<f8", "order": "C", "compressor": None}
-        (path / name / ".zarray").write_text(json.dumps({**about, "fill_value": 0.0, "filters": None}))
+        about = {
+            "zarr_format": 2,
+            "shape": [size],
+            "chunks": [size],
+            "dtype": "<f8",
+            "order": "C",
+            "compressor": None,
+        }
+        (path / name / ".zarray").write_text(
+            json.dumps({**about, "fill_value": 0.0, "filters": None})
+        )
         (path / name / ".zattrs").write_text('{"_ARRAY_DIMENSIONS": ["point"]}')
     (path / ".zgroup").write_text('{"zarr_format": 2}')
     return path
@@ -54,7 +66,10 @@ def text(path: Path, content: str) -> Path:
     return path
 
 
-PLY = "ply\nformat {} 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n"
+PLY = (
+    "ply\nformat {} 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float "
+    "z\nend_header\n0 0 0\n"
+)
 VTK = "# vtk DataFile Version 3.0\nx\nASCII\nDATASET {}\n"
 
 
@@ -62,7 +77,10 @@ def requests(n: int, folder: Path) -> dict[str, Callable[[], Any]]:
     lap = circle(n).laplacian()
     x = np.ones((n, 1, 1))
     huge = 10**12
-    grid = VTK.format("STRUCTURED_POINTS") + "DIMENSIONS 10000 10000 10000\nORIGIN 0 0 0\nSPACING 1 1 1\n"
+    grid = (
+        VTK.format("STRUCTURED_POINTS")
+        + "DIMENSIONS 10000 10000 10000\nORIGIN 0 0 0\nSPACING 1 1 1\n"
+    )
     points = circle(1000).points
     return {
         f"dense exponential, n = {n}": lambda: tb.Heat(0.1)(lap, x, tb.Dense()),
@@ -74,11 +92,15 @@ def requests(n: int, folder: Path) -> dict[str, Callable[[], Any]]:
         "every pair of 10^5 points": lambda: tb.TangentBundle.from_points(
             tb.manifolds.Sphere(2).sample(100_000, seed=0), dim=2, eps=10.0, max_memory=4e9
         ),
-        "neighbors with 1 MB allowed": lambda: tb.TangentBundle.from_points(points, neighbors=100, max_memory=1e6),
+        "neighbors with 1 MB allowed": lambda: tb.TangentBundle.from_points(
+            points, neighbors=100, max_memory=1e6
+        ),
         "a sample of 10^12 points": lambda: tb.manifolds.Sphere(2).sample(huge, seed=0),
         "npz header of 10^12 rows": lambda: read_field(hollow_npz(folder / "a.npz", (huge, 3))),
         "zarr of 10^12 fill values": lambda: read_field(hollow_zarr(folder / "a.zarr", huge)),
-        "ASCII PLY of 10^12 vertices": lambda: read_field(text(folder / "a.ply", PLY.format("ascii", huge))),
+        "ASCII PLY of 10^12 vertices": lambda: read_field(
+            text(folder / "a.ply", PLY.format("ascii", huge))
+        ),
         "binary PLY of 10^12 vertices": lambda: read_field(
             text(folder / "b.ply", PLY.format("binary_little_endian", huge))
         ),

@@ -1,4 +1,5 @@
-"""Outputs that exist: links, modes, files of other kinds, folders of the user, stores, in every format."""
+"""Outputs that exist: links, modes, files of other kinds, folders of the user, stores, in every
+format."""
 
 from __future__ import annotations
 
@@ -20,7 +21,20 @@ from tangentbundle.io.spaces import Cloud
 
 from .tally import Tally
 
-SUFFIXES = (".csv", ".txt", ".tsv", ".parquet", ".pq", ".npz", ".ply", ".vtk", ".vtu", ".nc", ".nc4", ".zarr")
+SUFFIXES = (
+    ".csv",
+    ".txt",
+    ".tsv",
+    ".parquet",
+    ".pq",
+    ".npz",
+    ".ply",
+    ".vtk",
+    ".vtu",
+    ".nc",
+    ".nc4",
+    ".zarr",
+)
 
 
 def write(path: Path, version: float) -> None:
@@ -33,7 +47,9 @@ def snapshot(folder: Path) -> dict[str, Any]:
     """Everything in a folder: content, mode and target of links."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
-        content = path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        content = (
+            path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        )
         found[str(path.relative_to(folder))] = (path.lstat().st_mode, content)
     return found
 

@@ -1,7 +1,8 @@
 """Fuzzing one file reader, in a process of its own: ``python -m stress.reader NAME INPUTS``.
 
-With atheris (libFuzzer, guided by coverage of the readers' Python code) for the formats that Python parses, and with
-random mutations of sound files for those that compiled libraries parse, or where there is no atheris.
+With atheris (libFuzzer, guided by coverage of the readers' Python code) for the formats that Python
+parses, and with random mutations of sound files for those that compiled libraries parse, or where
+there is no atheris.
 """
 
 from __future__ import annotations
@@ -46,10 +47,16 @@ def read_field_file(path: Path) -> None:
     from tangentbundle.io import Request, read_field
 
     whole = path.stat().st_size % 2 == 0  # either way of treating unusable rows
-    field = read_field(path, Request(drop_missing=whole, drop_duplicates=whole, needs_vectors=False))
+    field = read_field(
+        path, Request(drop_missing=whole, drop_duplicates=whole, needs_vectors=False)
+    )
     points = field.space.points
-    assert points.ndim == 2 and len(points) >= 3 and np.isfinite(points).all(), "points are not sound"
-    assert field.values is None or field.values.shape[1] == len(points), "vectors do not fit the points"
+    assert points.ndim == 2 and len(points) >= 3 and np.isfinite(points).all(), (
+        "points are not sound"
+    )
+    assert field.values is None or field.values.shape[1] == len(points), (
+        "vectors do not fit the points"
+    )
     assert field.values is None or np.isfinite(field.values).all(), "vectors are not finite"
 
 
@@ -66,7 +73,12 @@ def field_seeds(suffix: str, **other: bytes) -> list[bytes]:
 
     points, vectors = _cloud()
     faces = np.array([[0, 1, 2], [2, 3, 4], [3, 4, 5]])
-    fields = [Field(Mesh(points, faces) if suffix in MESHES else Cloud(points, ("x", "y", "z")), vectors[None])]
+    fields = [
+        Field(
+            Mesh(points, faces) if suffix in MESHES else Cloud(points, ("x", "y", "z")),
+            vectors[None],
+        )
+    ]
     if suffix not in MESHES:
         globe = Globe(30 * points[:, 0].clip(-2, 2), 60 * points[:, 1])
         fields.append(Field(globe, vectors[None, :, :2]))
@@ -81,7 +93,9 @@ def field_seeds(suffix: str, **other: bytes) -> list[bytes]:
 
 MESHES = (".ply", ".vtk", ".vtu")
 OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 3 4\n"
-FACET = b"facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"
+FACET = (
+    b"facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"
+)
 STL = b"solid x\n" + FACET + b"endsolid x\n"
 TELLING = (b"nan", b"1e999", b"-1", b"99999999999999", b"\x00", b"\xff\xff", b"\n", b",", b'"')
 
@@ -125,7 +139,9 @@ def read_model(path: Path) -> None:
 
     again, net = tb.load(path), _model()[1]
     pairs = zip(again.parameters(), net.parameters(), strict=True)
-    assert repr(again) == repr(net) and all(torch.equal(a, b) for a, b in pairs), "a changed network was loaded"
+    assert repr(again) == repr(net) and all(torch.equal(a, b) for a, b in pairs), (
+        "a changed network was loaded"
+    )
 
 
 READERS = {
@@ -144,7 +160,8 @@ READERS = {
 
 
 def mutated(content: bytes, rng: np.random.Generator) -> bytes:
-    """A sound file with a few bytes flipped, left out, doubled, cut off or replaced by telling ones."""
+    """A sound file with a few bytes flipped, left out, doubled, cut off or replaced by telling
+    ones."""
     data = bytearray(content)
     for _ in range(rng.integers(1, 5)):
         if not data:
@@ -192,7 +209,9 @@ def mutate(name: str, inputs: int, seed: int = 0) -> Tally:
 
 def guide(name: str, inputs: int, report: Path) -> None:
     """libFuzzer, guided by coverage; never returns, so that the tally is written as it grows."""
-    with atheris.instrument_imports(include=["tangentbundle.io", "tangentbundle.experiments.runner", "meshio"]):
+    with atheris.instrument_imports(
+        include=["tangentbundle.io", "tangentbundle.experiments.runner", "meshio"]
+    ):
         import meshio  # noqa: F401
 
         import tangentbundle.experiments.runner
@@ -214,7 +233,14 @@ def guide(name: str, inputs: int, report: Path) -> None:
             if tally.failures or tally.inputs % 100 == 0 or tally.inputs >= inputs:
                 report.write_text(json.dumps({**tally.row(), "failed": tally.failures}))
 
-    options = [f"-runs={inputs}", "-timeout=300", "-seed=1", "-max_len=4096", "-rss_limit_mb=4096", "-verbosity=0"]
+    options = [
+        f"-runs={inputs}",
+        "-timeout=300",
+        "-seed=1",
+        "-max_len=4096",
+        "-rss_limit_mb=4096",
+        "-verbosity=0",
+    ]
     atheris.Setup([sys.argv[0], str(corpus), *options, f"-artifact_prefix={folder}/"], one)
     atheris.Fuzz()
 

@@ -1,4 +1,5 @@
-"""Counting inputs: each ends in a checked result or a named error, in time, without touching anything it should not."""
+"""Counting inputs: each ends in a checked result or a named error, in time, without touching
+anything it should not."""
 
 from __future__ import annotations
 
@@ -19,14 +20,23 @@ SECONDS = 20.0
 """Processor time after which an input counts as a hang."""
 
 MAX_WAIT = 600.0
-"""The same by the clock, which catches deadlocks: a busy machine may take minutes for what one input compiles."""
+"""The same by the clock, which catches deadlocks: a busy machine may take minutes for what one
+input compiles."""
 
-FORBIDDEN = ("pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
+FORBIDDEN = (
+    "pickle.find_class",
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "socket.connect",
+)
 """Events of Python's audit system that reading data must never raise."""
 
 
 class HangError(BaseException):
-    """An input took too long. (No Exception: nothing on the way may take it for a fault of the file.)"""
+    """An input took too long. (No Exception: nothing on the way may take it for a fault of the
+    file.)"""
 
 
 class ForbiddenError(BaseException):
@@ -35,7 +45,8 @@ class ForbiddenError(BaseException):
 
 @dataclass
 class Tally:
-    """Inputs of one kind: how many gave a result, how many a named error, and what else happened."""
+    """Inputs of one kind: how many gave a result, how many a named error, and what else
+    happened."""
 
     name: str
     results: int = 0
@@ -60,7 +71,9 @@ class Tally:
         except (Exception, HangError, ForbiddenError) as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{where.filename}:{where.lineno}"
-            self.failures.append(f"{type(error).__name__}: {error} at {place}; input {describe}"[:800])
+            self.failures.append(
+                f"{type(error).__name__}: {error} at {place}; input {describe}"[:800]
+            )
             raise
         finally:
             self.slowest = max(self.slowest, time.process_time() - start)
@@ -84,7 +97,10 @@ def time_limit(seconds: float) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise HangError(f"took longer than {seconds} s")
 
-    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds), (signal.SIGALRM, signal.ITIMER_REAL, MAX_WAIT))
+    timers = (
+        (signal.SIGPROF, signal.ITIMER_PROF, seconds),
+        (signal.SIGALRM, signal.ITIMER_REAL, MAX_WAIT),
+    )
     before = [signal.signal(number, stop) for number, _, _ in timers]
     for _, timer, limit in timers:
         signal.setitimer(timer, limit)
@@ -102,7 +118,8 @@ _installed = False
 
 @contextlib.contextmanager
 def nothing_forbidden() -> Iterator[None]:
-    """In this block Python itself reports whoever unpickles a name, starts a program or opens a connection."""
+    """In this block Python itself reports whoever unpickles a name, starts a program or opens a
+    connection."""
     global _watching, _installed
 
     def hook(event: str, arguments: tuple) -> None:

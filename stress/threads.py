@@ -1,4 +1,5 @@
-"""One bundle shared by eight threads gives the answers of one thread, first-use caches and compilation included."""
+"""One bundle shared by eight threads gives the answers of one thread, first-use caches and
+compilation included."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def tasks(bundle: tb.TangentBundle, lap: tb.ConnectionLaplacian) -> list[Callabl
 
 
 def disagreement(rounds: int) -> float:
-    """The largest relative difference between threads on a fresh bundle and one thread on another."""
+    """The largest relative difference between threads on a fresh bundle and one thread on
+    another."""
     points, worst = tb.manifolds.Torus().sample(250, seed=0), 0.0
     alone = tb.TangentBundle.from_points(points, dim=2)
     truth = [task() for task in tasks(alone, alone.laplacian())]
@@ -57,7 +59,9 @@ def disagreement(rounds: int) -> float:
         with ThreadPoolExecutor(THREADS) as pool:
             for found in pool.map(work, range(THREADS)):
                 pairs = zip(found, truth, strict=True)
-                worst = max(worst, *(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs))
+                worst = max(
+                    worst, *(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
+                )
     return worst
 
 
@@ -72,22 +76,37 @@ assert all((y == truth).all() for y in found)
 
 
 def compiled_together() -> bool:
-    """Eight threads of a new process whose first call compiles: no cache of machine code is at hand."""
+    """Eight threads of a new process whose first call compiles: no cache of machine code is at
+    hand."""
     lap = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(250, seed=0), dim=2).laplacian()
     x = np.random.default_rng(0).standard_normal((250, 2, 3))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem"
         path.write_bytes(pickle.dumps((lap, x, lap @ x)))
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        return subprocess.run([sys.executable, "-c", COMPILE, str(path)], env=environment, check=False).returncode == 0
+        return (
+            subprocess.run(
+                [sys.executable, "-c", COMPILE, str(path)], env=environment, check=False
+            ).returncode
+            == 0
+        )
 
 
 def run(share: float = 1.0) -> list[dict[str, Any]]:
     rounds = max(1, round(5 * share))
     worst = disagreement(rounds)
-    rows = [{"what": "shared bundle", "threads": THREADS, "rounds": rounds, "worst relative difference": worst}]
+    rows = [
+        {
+            "what": "shared bundle",
+            "threads": THREADS,
+            "rounds": rounds,
+            "worst relative difference": worst,
+        }
+    ]
     rows[0]["failures"] = int(worst > 1e-9)
     if share >= 1:
         failures = int(not compiled_together())
-        rows.append({"what": "first compilation", "threads": THREADS, "rounds": 1, "failures": failures})
+        rows.append(
+            {"what": "first compilation", "threads": THREADS, "rounds": 1, "failures": failures}
+        )
     return rows

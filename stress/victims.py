@@ -1,6 +1,7 @@
 """What the processes do that ``stress.kills`` kills: the library's own work, in small.
 
-Each marks ``begun`` when it has started: kills are spread over the time from then on, not over the start of Python.
+Each marks ``begun`` when it has started: kills are spread over the time from then on, not over the
+start of Python.
 """
 
 from __future__ import annotations
@@ -37,12 +38,19 @@ def train(begun: Mark, folder: str, problem: bytes, epochs: int = EPOCHS) -> Non
     net, data = tb.nn.TNN([1, 2, 1], seed=3).double(), pickle.loads(problem)
     begun[0] = 1.0
     with one_thread():
-        tb.fit(net, data, epochs=epochs, checkpoint=tb.training.Checkpoint(folder, every=0.0), progress=False)
+        tb.fit(
+            net,
+            data,
+            epochs=epochs,
+            checkpoint=tb.training.Checkpoint(folder, every=0.0),
+            progress=False,
+        )
         tb.save(net, Path(folder) / "final.safetensors")
 
 
 def reproduce(begun: Mark, folder: str) -> None:
-    """The command ``tangentbundle reproduce torus``, with small tasks, no figures, and not the slowest of the rules."""
+    """The command ``tangentbundle reproduce torus``, with small tasks, no figures, and not the
+    slowest of the rules."""
     from tangentbundle_cli import app
 
     begun[0] = 1.0
@@ -53,7 +61,8 @@ def reproduce(begun: Mark, folder: str) -> None:
 
 
 def write(begun: Mark, folder: str, reported: Mark, most: int | None = None) -> None:
-    """Version after version of a file in each format; ``reported`` holds the last one written of each."""
+    """Version after version of a file in each format; ``reported`` holds the last one written of
+    each."""
     points = np.random.default_rng(0).standard_normal((200, 3))
     first = int(max(reported)) + 1
     begun[0] = 1.0
@@ -91,13 +100,16 @@ def small_torus() -> Iterator[None]:
 
 def problem() -> bytes:
     """A few pairs of signals on a torus, to be learned."""
-    lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1)), dim=2).laplacian()
+    lap = tb.TangentBundle.from_points(
+        torch.from_numpy(tb.manifolds.Torus().sample(60, seed=1)), dim=2
+    ).laplacian()
     signals = torch.randn(4, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
     return pickle.dumps([(x, lap, tb.Heat(0.3)(lap, x)) for x in signals])
 
 
 def warm_up() -> None:
-    """Do each kind of work once: what is imported, compiled and kept then serves all processes forked from this one."""
+    """Do each kind of work once: what is imported, compiled and kept then serves all processes
+    forked from this one."""
     with tempfile.TemporaryDirectory() as folder:
         train([0.0], f"{folder}/train", problem(), epochs=1)
         reproduce([0.0], f"{folder}/reproduce")

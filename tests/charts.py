@@ -74,10 +74,13 @@ WITH_TRANSPORT = [
     manifold
     for manifold in MANIFOLDS
     if not any(
-        isinstance(factor, Torus | KleinBottle | Ellipsoid) for factor in getattr(manifold, "factors", [manifold])
+        isinstance(factor, Torus | KleinBottle | Ellipsoid)
+        for factor in getattr(manifold, "factors", [manifold])
     )
 ]
-surfaces = pytest.mark.parametrize("manifold, chart, us, vs", SURFACES, ids=[repr(s[0]) for s in SURFACES])
+surfaces = pytest.mark.parametrize(
+    "manifold, chart, us, vs", SURFACES, ids=[repr(s[0]) for s in SURFACES]
+)
 
 
 def over(items):

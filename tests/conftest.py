@@ -1,5 +1,6 @@
-"""Threads that wait for each other take many times longer on a busy machine: dense linear algebra of the tests runs on
-one thread, and OpenMP's threads sleep while they wait. The library's own threads are left as they are."""
+"""Threads that wait for each other take many times longer on a busy machine: dense linear algebra
+of the tests runs on one thread, and OpenMP's threads sleep while they wait. The library's own
+threads are left as they are."""
 
 import os
 from pathlib import Path
@@ -12,7 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from tangentbundle.parallel import one_thread
 
-torch.set_warn_always(True)  # warnings are errors: whether a test passes must not depend on which ran before it
+torch.set_warn_always(
+    True
+)  # warnings are errors: whether a test passes must not depend on which ran before it
 
 WIND = Path(__file__).parents[2] / "shared/data/wind"
 if WIND.is_dir():  # next to the repository, never part of it

@@ -16,7 +16,11 @@ from tangentbundle.estimators import (
 from tangentbundle.manifolds import Sphere
 
 SPHERE = Sphere(2)
-POINTS, NEW, PAST_POINTS = SPHERE.sample(36, seed=0), SPHERE.sample(5, seed=1), SPHERE.sample(30, seed=2)
+POINTS, NEW, PAST_POINTS = (
+    SPHERE.sample(36, seed=0),
+    SPHERE.sample(5, seed=1),
+    SPHERE.sample(30, seed=2),
+)
 CLEAN = SPHERE.gradient_field(POINTS, 2)
 VECTORS = CLEAN + 0.2 * np.random.default_rng(100).standard_normal((36, 3))
 PROCESSES = [

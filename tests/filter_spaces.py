@@ -48,7 +48,9 @@ def errors(lap, got, expected, x):
 def count_products(monkeypatch, module, name):
     calls = []
     original = getattr(module, name)
-    monkeypatch.setattr(module, name, lambda *args, **options: (calls.append(1), original(*args, **options))[1])
+    monkeypatch.setattr(
+        module, name, lambda *args, **options: (calls.append(1), original(*args, **options))[1]
+    )
     return calls
 
 

@@ -1,4 +1,5 @@
-"""Networks, and parts of them, that tests run through: those of the library, and a user's own of every kind."""
+"""Networks, and parts of them, that tests run through: those of the library, and a user's own of
+every kind."""
 
 import functools
 from dataclasses import dataclass
@@ -195,7 +196,9 @@ ACTIVATIONS = {
     "functional": lambda: nn.Coordinatewise(F.relu),
     "module": lambda: nn.Coordinatewise(torch.nn.GELU(approximate="tanh")),
     "learned module": lambda: nn.Coordinatewise(torch.nn.PReLU(init=0.1)),
-    "sequence": lambda: nn.Coordinatewise(torch.nn.Sequential(torch.nn.Softsign(), torch.nn.PReLU())),
+    "sequence": lambda: nn.Coordinatewise(
+        torch.nn.Sequential(torch.nn.Softsign(), torch.nn.PReLU())
+    ),
     "partial": lambda: nn.Coordinatewise(functools.partial(F.leaky_relu, negative_slope=0.2)),
     "named function": lambda: nn.Coordinatewise(slope),
     "for each channel": lambda: PerChannel(power=np.float32(0.5), more=0.25),
@@ -220,23 +223,44 @@ WIDTHS = {
     "range": lambda: range(1, 4),
 }
 
-METHODS = {"Exact": tb.Exact, "Dense": tb.Dense, "Chebyshev": lambda: tb.Chebyshev(np.float64(1e-5))}
+METHODS = {
+    "Exact": tb.Exact,
+    "Dense": tb.Dense,
+    "Chebyshev": lambda: tb.Chebyshev(np.float64(1e-5)),
+}
 
 ON_BUNDLES = {
-    **{f"filter: {name}": lambda f=f: nn.TNN([1, 2, 1], filters=[f(), tb.Heat(0.0)]) for name, f in FILTERS.items()},
-    **{f"activation: {name}": lambda a=a: nn.TNN([1, 3, 2, 1], activation=a()) for name, a in ACTIVATIONS.items()},
-    **{f"output: {name}": lambda a=a: nn.TNN([1, 2], output=a()) for name, a in ACTIVATIONS.items()},
+    **{
+        f"filter: {name}": lambda f=f: nn.TNN([1, 2, 1], filters=[f(), tb.Heat(0.0)])
+        for name, f in FILTERS.items()
+    },
+    **{
+        f"activation: {name}": lambda a=a: nn.TNN([1, 3, 2, 1], activation=a())
+        for name, a in ACTIVATIONS.items()
+    },
+    **{
+        f"output: {name}": lambda a=a: nn.TNN([1, 2], output=a()) for name, a in ACTIVATIONS.items()
+    },
     **{f"readout: {name}": lambda r=r: nn.TNN([1, 2], readout=r()) for name, r in READOUTS.items()},
-    **{f"method: {name}": lambda m=m: nn.TNN([1, 2, 1], method=m(), step=0.1) for name, m in METHODS.items()},
+    **{
+        f"method: {name}": lambda m=m: nn.TNN([1, 2, 1], method=m(), step=0.1)
+        for name, m in METHODS.items()
+    },
     **{f"widths: {name}": lambda w=w: nn.TNN(w()) for name, w in WIDTHS.items()},
     "all filters": lambda: nn.TNN([1, 2, 1], filters=(f() for f in FILTERS.values())),
-    "many filters": lambda: nn.TNN([1, 1], filters=[tb.Heat(0.001 * k) + tb.Heat(0.1) for k in range(100)]),
+    "many filters": lambda: nn.TNN(
+        [1, 1], filters=[tb.Heat(0.001 * k) + tb.Heat(0.1) for k in range(100)]
+    ),
     "NumPy numbers": lambda: nn.TNN([1, 2, 1], np.int32(3), step=np.float32(0.1), seed=np.int64(4)),
-    "one layer": lambda: nn.BundleConv(1, 2, filters=[tb.Heat(parameter(0.2)), tb.Heat(0.1) + tb.Tikhonov(1.0)]),
+    "one layer": lambda: nn.BundleConv(
+        1, 2, filters=[tb.Heat(parameter(0.2)), tb.Heat(0.1) + tb.Tikhonov(1.0)]
+    ),
     "recurrent": lambda: nn.RecurrentTNN(map(int, "121"), filters=[f() for f in FILTERS.values()]),
     "recurrent, foreign": lambda: nn.RecurrentTNN([1, 2, 3], activation=PerChannel()),
     "gated": lambda: nn.GatedTNN(range(1, 4), step=np.float32(0.1), activation=Shared(0.5)),
-    "mixed": lambda: nn.MixedTNN([0, np.int64(3), 1], map(int, "131"), taps=np.int64(2), step=np.float32(0.1)),
+    "mixed": lambda: nn.MixedTNN(
+        [0, np.int64(3), 1], map(int, "131"), taps=np.int64(2), step=np.float32(0.1)
+    ),
     "derived": lambda: Deeper(3),
     "a stack": lambda: Stack(1, 3, 2),
 }
@@ -252,12 +276,21 @@ BUILDERS = {
 }
 
 ON_GRAPHS = {
-    **{f"diffusion: {name}": lambda b=b: nn.SheafDiffusion(4, 3, 2, b()) for name, b in BUILDERS.items()},
+    **{
+        f"diffusion: {name}": lambda b=b: nn.SheafDiffusion(4, 3, 2, b())
+        for name, b in BUILDERS.items()
+    },
     **{f"conv: {name}": lambda b=b: nn.SheafConv(4, 8, b()) for name, b in BUILDERS.items()},
-    "blocks": lambda: nn.SheafDiffusion(4, 3, 2, normalization=tb.operators.BlockDegrees(0.5), own=False, dropout=0.1),
-    "scalar degrees": lambda: nn.SheafTNN(4, 3, 2, layers=1, normalization=tb.operators.ScalarDegrees(np.float32(0.5))),
+    "blocks": lambda: nn.SheafDiffusion(
+        4, 3, 2, normalization=tb.operators.BlockDegrees(0.5), own=False, dropout=0.1
+    ),
+    "scalar degrees": lambda: nn.SheafTNN(
+        4, 3, 2, layers=1, normalization=tb.operators.ScalarDegrees(np.float32(0.5))
+    ),
     "powers": lambda: nn.SheafTNN(4, 3, 2, order=np.int64(3)),
-    "filters": lambda: nn.SheafTNN(4, 3, 2, filters=[tb.Heat(0.0), Rational(parameter(0.7)) + tb.Heat(0.3)]),
+    "filters": lambda: nn.SheafTNN(
+        4, 3, 2, filters=[tb.Heat(0.0), Rational(parameter(0.7)) + tb.Heat(0.3)]
+    ),
     "tangent": lambda: nn.TangentConv(2, 3, filters=[tb.Heat(0.0), tb.Heat(parameter(0.3))]),
 }
 
@@ -283,17 +316,22 @@ def mixed_operators(dtype):
 
 
 def numbers(*shape, dtype=torch.float64, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(
+        shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).to(dtype)
 
 
 def inputs(net, dtype=torch.float32, signal=None):
-    """What a network of the registry takes: operators in ``dtype``, signals in ``signal``, by default the same."""
+    """What a network of the registry takes: operators in ``dtype``, signals in ``signal``, by
+    default the same."""
     signal = dtype if signal is None else signal
     if isinstance(net, nn.MixedTNN):
         return None, numbers(24, 2, 1, dtype=signal), mixed_operators(dtype)
     if isinstance(net, nn.TangentConv):
         angles = numbers(EDGES.shape[1], seed=1)
-        turns = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], -1).reshape(-1, 2, 2)
+        turns = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], -1).reshape(
+            -1, 2, 2
+        )
         return numbers(9, 2, 2, dtype=signal), EDGES, turns.to(dtype)
     if isinstance(net, (nn.SheafConv, nn.SheafDiffusion, nn.SheafTNN)):
         return numbers(9, 4, dtype=signal), EDGES

@@ -1,10 +1,12 @@
 """Code of the documentation: its blocks, and whether they print what the page says.
 
-A page's blocks run in order, in one folder that holds a copy of ``examples``. A Python block starts with nothing
-defined; the plain block after it is its output. A console block has commands after ``$ `` and their output.
+A page's blocks run in order, in one folder that holds a copy of ``examples``. A Python block starts
+with nothing defined; the plain block after it is its output. A console block has commands after
+``$ `` and their output.
 
-What is printed must be as on the page, up to spaces, but numbers may differ by one unit of their last digit on the page
-or by 1 % (other machines round differently), and numbers of seconds, such as ``1.5 s``, by anything.
+What is printed must be as on the page, up to spaces, but numbers may differ by one unit of their
+last digit on the page or by 1 % (other machines round differently), and numbers of seconds, such as
+``1.5 s``, by anything.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-BLOCK = re.compile(r"```(?P<kind>python|console)\n(?P<text>.*?)```(?:\n```\n(?P<output>.*?)```)?", re.DOTALL)
+BLOCK = re.compile(
+    r"```(?P<kind>python|console)\n(?P<text>.*?)```(?:\n```\n(?P<output>.*?)```)?", re.DOTALL
+)
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?P<seconds> s\b)?")
 
 
@@ -54,7 +58,10 @@ def unit(number: str) -> float:
 def same_line(got: str, expected: str) -> bool:
     """Whether two lines say the same, in the sense above.
 
-    >>> same_line("error 3.91%  in 7.2 s", "error 3.9% in 0.1 s"), same_line("error 4.2%", "error 3.9%")
+    >>> (
+    ...     same_line("error 3.91%  in 7.2 s", "error 3.9% in 0.1 s"),
+    ...     same_line("error 4.2%", "error 3.9%"),
+    ... )
     (True, False)
     """
     if [*NUMBER.sub("#", got).split()] != [*NUMBER.sub("#", expected).split()]:
@@ -73,7 +80,9 @@ def check(got: str, expected: str, what: str) -> None:
     for number, line in enumerate(wanted):
         told = lines[number] if number < len(lines) else "(nothing)"
         assert same_line(told, line), f"{what}\nprints: {told}\nthe page says: {line}"
-    assert len(lines) == len(wanted), f"{what}\nprints more than the page says: {lines[len(wanted) :]}"
+    assert len(lines) == len(wanted), (
+        f"{what}\nprints more than the page says: {lines[len(wanted) :]}"
+    )
 
 
 def run_python(code: str) -> str:
@@ -101,12 +110,20 @@ def without_progress(text: str) -> str:
 
 
 def run_shell(commands: list[str], folder: Path, programs: Path | None = None) -> list[str]:
-    """Output of each command, typed one after the other into one shell; ``programs`` are found first."""
+    """Output of each command, typed one after the other into one shell; ``programs`` are found
+    first."""
     mark = "--- end of command ---"
-    script = "\n".join(f"{{ {command}\n}} 2>&1 || echo exit code $?\necho '{mark}'" for command in commands)
+    script = "\n".join(
+        f"{{ {command}\n}} 2>&1 || echo exit code $?\necho '{mark}'" for command in commands
+    )
     path = os.pathsep.join([*([str(programs)] if programs else []), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path}
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return without_progress(done.stdout).split(f"{mark}\n")[:-1]

@@ -4,13 +4,15 @@ from itertools import combinations, product
 
 
 def all_pairs(*parameters):
-    """Combinations of values in which any two values of any two parameters occur together at least once.
+    """Combinations of values in which any two values of any two parameters occur together at least
+    once.
 
     Greedy and deterministic: next comes the first combination that adds the most pairs.
     """
     parameters = [list(values) for values in parameters]
     cases = {
-        case: set(combinations(enumerate(case), 2)) for case in product(*(range(len(values)) for values in parameters))
+        case: set(combinations(enumerate(case), 2))
+        for case in product(*(range(len(values)) for values in parameters))
     }
     missing = set().union(*cases.values())
     chosen = []

@@ -1,4 +1,5 @@
-"""The paper's algorithms in plain NumPy, one point and one edge after the other: what the library is tested against."""
+"""The paper's algorithms in plain NumPy, one point and one edge after the other: what the library
+is tested against."""
 
 import numpy as np
 
@@ -9,7 +10,8 @@ def biweight(u):
 
 
 def displacements(points, i, eps_pca, kernel=biweight):
-    """Algorithm 1: the matrix B_i = X_i C_i ``(D, neighbours)`` of weighted displacements from point i."""
+    """Algorithm 1: the matrix B_i = X_i C_i ``(D, neighbours)`` of weighted displacements from
+    point i."""
     far = np.linalg.norm(points - points[i], axis=1)
     near = np.flatnonzero((far > 0) & (far <= np.sqrt(eps_pca)))
     return (points[near] - points[i]).T * np.sqrt(kernel(far[near] / np.sqrt(eps_pca)))
@@ -24,7 +26,9 @@ def local_dimension(points, i, eps_pca, gamma):
 
 def frames(points, eps_pca, d):
     """Algorithm 1: the first d left singular vectors of every B_i, ``(n, D, d)``."""
-    return np.stack([np.linalg.svd(displacements(points, i, eps_pca))[0][:, :d] for i in range(len(points))])
+    return np.stack(
+        [np.linalg.svd(displacements(points, i, eps_pca))[0][:, :d] for i in range(len(points))]
+    )
 
 
 def sheaf_laplacian(points, bases, eps):

@@ -7,7 +7,16 @@ from functools import cache
 import numpy as np
 
 from tangentbundle import TangentBundle, kernels
-from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Manifold, Product, Sphere, SwissRoll, Torus
+from tangentbundle.manifolds import (
+    Ellipsoid,
+    FlatTorus,
+    KleinBottle,
+    Manifold,
+    Product,
+    Sphere,
+    SwissRoll,
+    Torus,
+)
 
 SPACES: list[Manifold] = [
     Sphere(1),
@@ -23,7 +32,8 @@ SPACES: list[Manifold] = [
     SwissRoll((0.5, 1.0), 3.0),
     Product(Sphere(2), Sphere(1)),
 ]
-"""One of every kind, with d from 1 to 5, curved and flat, with and without boundary, orientable and not."""
+"""One of every kind, with d from 1 to 5, curved and flat, with and without boundary, orientable and
+not."""
 
 KERNELS = [kernels.Gaussian(), kernels.Uniform(), kernels.Epanechnikov(), kernels.Biweight()]
 
@@ -34,9 +44,13 @@ SIZE = {1: 200, 2: 200, 3: 140, 5: 100}
 
 
 @cache
-def bundle_of(space: Manifold, kernel: kernels.Kernel | None = None, dtype: type = np.float64) -> TangentBundle:
+def bundle_of(
+    space: Manifold, kernel: kernels.Kernel | None = None, dtype: type = np.float64
+) -> TangentBundle:
     """A small bundle with frames estimated at the automatic scale."""
-    return TangentBundle.from_points(space.sample(SIZE[space.dim], seed=0, dtype=dtype), dim=space.dim, kernel=kernel)
+    return TangentBundle.from_points(
+        space.sample(SIZE[space.dim], seed=0, dtype=dtype), dim=space.dim, kernel=kernel
+    )
 
 
 def reverse_edges(graph) -> np.ndarray:

@@ -70,7 +70,10 @@ def test_what_cannot_be_read():
     masked = np.ma.masked_array([1.0, 2.0], mask=[False, True])
     with pytest.raises(NonFiniteError, match="masked"):
         float_tensor(masked, "x")
-    assert float_tensor(np.ma.masked_array([1.0, 2.0]), "x")[0].tolist() == [1.0, 2.0]  # nothing masked
+    assert float_tensor(np.ma.masked_array([1.0, 2.0]), "x")[0].tolist() == [
+        1.0,
+        2.0,
+    ]  # nothing masked
 
 
 def test_odd_memory_is_copied_and_never_written_to():
@@ -118,7 +121,15 @@ def test_points():
 
 
 def test_numbers():
-    for good in (2, 2.0, np.float32(2), np.int8(2), np.array(2.0), torch.tensor(2), torch.tensor(2.0)):
+    for good in (
+        2,
+        2.0,
+        np.float32(2),
+        np.int8(2),
+        np.array(2.0),
+        torch.tensor(2),
+        torch.tensor(2.0),
+    ):
         assert positive(good, "x") == 2.0
     for bad in (0, -1, np.nan, np.inf, "2", None, True, 2j, [2], np.ones(1), torch.ones(2)):
         with pytest.raises(InvalidInputError, match="x must be a positive number"):

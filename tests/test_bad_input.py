@@ -1,4 +1,5 @@
-"""A named error or warning for every known trap; and for anything at all: a right answer or a named error."""
+"""A named error or warning for every known trap; and for anything at all: a right answer or a named
+error."""
 
 import pickle
 import warnings
@@ -59,7 +60,9 @@ def test_every_error_is_of_the_family_and_says_why():
 def test_not_finite(bad, dtype):
     points = SPHERE.astype(dtype)
     points[123, 2] = bad
-    with pytest.raises(NonFiniteError, match=r"1 of 900 values .* index \(123, 2\)\). Drop or fill"):
+    with pytest.raises(
+        NonFiniteError, match=r"1 of 900 values .* index \(123, 2\)\). Drop or fill"
+    ):
         TangentBundle.from_points(points)
     with pytest.raises(NonFiniteError):
         TangentBundle.from_points(torch.from_numpy(points))
@@ -83,7 +86,10 @@ def test_only_duplicates():
     with pytest.raises(TooFewPointsError, match="all 50 points coincide"):
         TangentBundle.from_points(np.ones((50, 3)))
     heaps = np.repeat(SPHERE[:10], 40, axis=0)
-    with pytest.warns(DuplicatePointsWarning), pytest.raises(TooFewPointsError, match="exact duplicates"):
+    with (
+        pytest.warns(DuplicatePointsWarning),
+        pytest.raises(TooFewPointsError, match="exact duplicates"),
+    ):
         TangentBundle.from_points(heaps, dim=2)
 
 
@@ -114,7 +120,10 @@ def test_very_few_points_work_or_say_why(n):
 
 def test_isolated_points():
     outlier = np.concatenate([SPHERE, [[50.0, 0.0, 0.0]]])
-    with pytest.raises(IsolatedPointsError, match=r"1 of 301 points .* are 49\.\d* to 49\.\d* away.*remove outliers"):
+    with pytest.raises(
+        IsolatedPointsError,
+        match=r"1 of 301 points .* are 49\.\d* to 49\.\d* away.*remove outliers",
+    ):
         TangentBundle.from_points(outlier, dim=2)
     with pytest.raises(IsolatedPointsError, match="larger eps"):
         TangentBundle.from_points(SPHERE, eps=1e-4)
@@ -180,7 +189,9 @@ def test_a_space_that_is_not_orientable():
 
 
 def test_memory_is_refused_with_the_number():
-    with pytest.raises(MemoryLimitError, match=r"directed edges would need about .* GB; the limit is .* GB"):
+    with pytest.raises(
+        MemoryLimitError, match=r"directed edges would need about .* GB; the limit is .* GB"
+    ):
         TangentBundle.from_points(SPHERE, eps=100.0, max_memory=1000)
     with pytest.raises(MemoryLimitError, match="fewer neighbors"):
         TangentBundle.from_points(SPHERE, neighbors=250, max_memory=1000)
@@ -239,7 +250,8 @@ def test_precisions_never_mix_silently():
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e9])
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
 def test_extreme_scales_and_offsets(size, offset):
-    """Coordinates of any unit, anywhere: the same bundle, up to what the offset leaves of the digits."""
+    """Coordinates of any unit, anywhere: the same bundle, up to what the offset leaves of the
+    digits."""
     points = size * SPHERE + offset
     digits = 1e-16 * offset / size
     if digits > 1e-4:  # the cloud drowns in the rounding of its place
@@ -255,7 +267,9 @@ def test_extreme_scales_and_offsets(size, offset):
     bundle = TangentBundle.from_points(points, dim=2)
     assert bundle.eps == pytest.approx(size**2 * plain.eps, rel=1e-6 + 10 * digits)
     values = size**2 * bundle.laplacian().spectrum(6)[0]
-    np.testing.assert_allclose(values, plain.laplacian().spectrum(6)[0], rtol=1e-3 if digits > 1e-9 else 1e-6)
+    np.testing.assert_allclose(
+        values, plain.laplacian().spectrum(6)[0], rtol=1e-3 if digits > 1e-9 else 1e-6
+    )
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e9])
@@ -278,10 +292,18 @@ REAL = st.one_of(
 
 @st.composite
 def clouds(draw):
-    """Arrays of every sort: shapeless, flat, doubled, huge, tiny, displaced, and with things that are no numbers."""
-    n, dims = draw(st.sampled_from([60, 40, 30, 20, 12, 8, 5, 4, 3, 2, 0])), draw(st.sampled_from([3, 2, 4, 1, 6, 15]))
+    """Arrays of every sort: shapeless, flat, doubled, huge, tiny, displaced, and with things that
+    are no numbers."""
+    n, dims = (
+        draw(st.sampled_from([60, 40, 30, 20, 12, 8, 5, 4, 3, 2, 0])),
+        draw(st.sampled_from([3, 2, 4, 1, 6, 15])),
+    )
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    sort = draw(st.sampled_from(["normal", "lattice", "line", "plane", "copies", "sphere", "heaps", "heavy", "grid"]))
+    sort = draw(
+        st.sampled_from(
+            ["normal", "lattice", "line", "plane", "copies", "sphere", "heaps", "heavy", "grid"]
+        )
+    )
     points = {
         "normal": lambda: rng.standard_normal((n, dims)),
         "lattice": lambda: rng.integers(-2, 3, (n, dims)).astype(float),
@@ -291,10 +313,14 @@ def clouds(draw):
         "sphere": lambda: Sphere(dims).sample(max(n, 1), seed=rng),
         "heaps": lambda: rng.standard_normal((n, dims)) + 100.0 * rng.integers(0, 2, (n, 1)),
         "heavy": lambda: rng.standard_cauchy((n, dims)),
-        "grid": lambda: 0.1 * np.stack(np.meshgrid(np.arange(6.0), np.arange(5.0)), -1).reshape(-1, 2),
+        "grid": lambda: (
+            0.1 * np.stack(np.meshgrid(np.arange(6.0), np.arange(5.0)), -1).reshape(-1, 2)
+        ),
     }[sort]()
     with np.errstate(all="ignore"):
-        points = points * draw(st.sampled_from([1.0] * 6 + [1e-9, 1e9, 1e-30, 1e30, 1e-100, 1e100, 1e-200]))
+        points = points * draw(
+            st.sampled_from([1.0] * 6 + [1e-9, 1e9, 1e-30, 1e30, 1e-100, 1e100, 1e-200])
+        )
         points = points + draw(st.sampled_from([0.0] * 6 + [1e3, -1e9, 1e15]))
         if points.size and not draw(st.integers(0, 7)):
             spoiled = draw(st.one_of(REAL, st.sampled_from([np.nan, np.inf, -np.inf])))
@@ -319,7 +345,9 @@ def options(draw):
     chosen = {}
     if draw(st.booleans()):
         chosen["dim"] = draw(st.sampled_from([1, 1, 2, 2, 2, 3, 4, 0, 7, 1.5, "2", None]))
-    scale = draw(st.sampled_from(["automatic", "automatic", "automatic", "eps", "neighbors", "wild"]))
+    scale = draw(
+        st.sampled_from(["automatic", "automatic", "automatic", "eps", "neighbors", "wild"])
+    )
     if scale == "eps":
         chosen["eps"] = draw(st.sampled_from([1.0, 10.0, 0.1, 0.02, 1e4, 1e18, 1e-18]))
     elif scale == "neighbors":
@@ -351,7 +379,11 @@ def assert_right(bundle, lap):
     single = lap.dtype == torch.float32
     rounding = 1e-4 if single else 1e-9
     n, d = bundle.num_points, bundle.rank
-    x = np.random.default_rng(0).standard_normal((n, d, 3)).astype(np.float32 if single else np.float64)
+    x = (
+        np.random.default_rng(0)
+        .standard_normal((n, d, 3))
+        .astype(np.float32 if single else np.float64)
+    )
     product = np.asarray(lap @ (torch.from_numpy(x) if lap.kind.is_torch else x))
     assert np.isfinite(product).all()
     mass = lap.mass.double().numpy()
@@ -365,7 +397,9 @@ def assert_right(bundle, lap):
     assert np.linalg.eigvalsh((symmetric + symmetric.T) / 2).max() < 1 + rounding
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(points=clouds(), chosen=options())
 def test_anything_gives_a_right_answer_or_a_named_error(points, chosen):
     with warnings.catch_warnings():

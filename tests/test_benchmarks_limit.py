@@ -19,9 +19,13 @@ def test_fields_are_tangent_and_do_not_depend_on_the_longitude(meridian):
     points = meridian.manifold.sample(60, seed=0)
     vectors = meridian.field(meridian.signal(), points)[:, :, 0]
     frames = meridian.manifold.frames(points)
-    np.testing.assert_allclose(frames @ (frames.mT @ vectors[:, :, None]), vectors[:, :, None], atol=1e-12)
+    np.testing.assert_allclose(
+        frames @ (frames.mT @ vectors[:, :, None]), vectors[:, :, None], atol=1e-12
+    )
     turn = np.array([[0.6, -0.8, 0.0], [0.8, 0.6, 0.0], [0.0, 0.0, 1.0]])
-    np.testing.assert_allclose(meridian.field(meridian.signal(), points @ turn.T)[:, :, 0], vectors @ turn.T, atol=1e-9)
+    np.testing.assert_allclose(
+        meridian.field(meridian.signal(), points @ turn.T)[:, :, 0], vectors @ turn.T, atol=1e-9
+    )
 
 
 def test_eigenfields_of_the_sphere_are_filtered_by_their_eigenvalues():
@@ -29,7 +33,9 @@ def test_eigenfields_of_the_sphere_are_filtered_by_their_eigenvalues():
     z = meridian.nodes
     u = -np.sqrt(1 - z**2) * 3 * z  # the gradient of a Legendre polynomial of degree 2
     values = np.stack([u, 0 * u], axis=1)[:, :, None]
-    np.testing.assert_allclose(meridian.filtered(tb.Heat(0.2), values), np.exp(-0.2 * 5) * values, atol=1e-12)
+    np.testing.assert_allclose(
+        meridian.filtered(tb.Heat(0.2), values), np.exp(-0.2 * 5) * values, atol=1e-12
+    )
 
 
 def test_a_finer_meridian_changes_nothing(meridian):
@@ -51,5 +57,7 @@ def test_weights_amplify_nothing(meridian):
 @pytest.mark.parametrize("bank", banks(1.0))
 def test_samples_come_nearer_to_the_limit(meridian, bank):
     filters = banks(meridian.unit)[bank]
-    few, many = (np.mean([difference(meridian, filters, n, seed) for seed in range(3)]) for n in (300, 3000))
+    few, many = (
+        np.mean([difference(meridian, filters, n, seed) for seed in range(3)]) for n in (300, 3000)
+    )
     assert many < 0.6 * few < 0.15

@@ -1,4 +1,5 @@
-"""The benchmark of node classification: its convolutions against PyTorch Geometric, its scores, and its training."""
+"""The benchmark of node classification: its convolutions against PyTorch Geometric, its scores, and
+its training."""
 
 import pytest
 import torch
@@ -14,7 +15,9 @@ BOTH = torch.cat([EDGES, EDGES.flip(0)], 1)
 def test_plain_convolutions_are_those_of_pytorch_geometric(name):
     pytest.importorskip("torch_geometric")
     x = torch.randn(7, 8, generator=torch.Generator().manual_seed(0))  # two nodes have no edges
-    theirs, ours = (graph_models.convolution(name, 8, kinds) for kinds in (None, graph_models.PLAIN))
+    theirs, ours = (
+        graph_models.convolution(name, 8, kinds) for kinds in (None, graph_models.PLAIN)
+    )
     for parameter in theirs.parameters():
         torch.nn.init.normal_(parameter)
     ours.load_state_dict(theirs.state_dict())

@@ -21,7 +21,9 @@ def test_defaults_and_options():
     assert (bundle.num_points, bundle.ambient_dim, bundle.dim, bundle.rank) == (500, 3, 2, 2)
     assert bundle.kernel == Gaussian() and bundle.eps > bundle.eps_pca > 0
     assert bundle.local_dimensions.shape == (500,)
-    chosen = TangentBundle.from_points(points, dim=VarianceShare(0.8), eps=0.3, eps_pca=0.2, kernel=Epanechnikov())
+    chosen = TangentBundle.from_points(
+        points, dim=VarianceShare(0.8), eps=0.3, eps_pca=0.2, kernel=Epanechnikov()
+    )
     assert (chosen.dim, chosen.eps, chosen.eps_pca, chosen.kernel) == (2, 0.3, 0.2, Epanechnikov())
     assert TangentBundle.from_points(points, dim=1).rank == 1
     assert TangentBundle.from_points(points, dim=3).rank == 3
@@ -80,7 +82,9 @@ def test_coordinates_and_back(space, kind):
     np.testing.assert_allclose(bundle.to_coordinates(vectors), x, atol=1e-12)
     field = RNG(1).standard_normal((n, space.ambient_dim))
     projected = bundle.to_ambient(bundle.to_coordinates(field))
-    np.testing.assert_allclose(bundle.to_ambient(bundle.to_coordinates(projected)), projected, atol=1e-12)
+    np.testing.assert_allclose(
+        bundle.to_ambient(bundle.to_coordinates(projected)), projected, atol=1e-12
+    )
     expected = np.einsum("nij,nkj,nk->ni", bundle.frames, bundle.frames, field)
     np.testing.assert_allclose(projected, expected, atol=1e-12)
     normal = field - projected
@@ -154,7 +158,9 @@ def test_gradients_flow_through_coordinates():
     bundle.to_ambient(bundle.laplacian() @ coordinates).square().sum().backward()
     assert field.grad is not None and bool(field.grad.abs().sum() > 0)
     normal = np.einsum("nij,ni->nj", bundle.frames, field.grad.numpy())
-    np.testing.assert_allclose(np.einsum("nij,nj->ni", bundle.frames, normal), field.grad.numpy(), atol=1e-9)
+    np.testing.assert_allclose(
+        np.einsum("nij,nj->ni", bundle.frames, normal), field.grad.numpy(), atol=1e-9
+    )
 
 
 def test_scalar_bundle():

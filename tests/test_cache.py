@@ -20,11 +20,14 @@ assert np.isfinite(lap @ np.ones((9, 1, 2))).all()
 
 
 def run(folder):
-    """What a process finds in numba's cache after the import, and the times of the files that it leaves there."""
+    """What a process finds in numba's cache after the import, and the times of the files that it
+    leaves there."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", SCRIPT, str(folder)]
     at_import = subprocess.check_output(command, env=environment, text=True, timeout=300)
-    return at_import, {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    return at_import, {
+        path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()
+    }
 
 
 def test_the_first_call_compiles_and_later_processes_do_not(tmp_path):

@@ -1,4 +1,5 @@
-"""Derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition against exact answers."""
+"""Derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition against exact
+answers."""
 
 import time
 import warnings
@@ -26,7 +27,11 @@ from tangentbundle.errors import (
 from tangentbundle.geometry import pipeline
 from tangentbundle.testing import OperatorContract, random_orthogonal, relative_error
 
-SPHERE, TORUS, FLAT = tb.manifolds.Sphere(2), tb.manifolds.Torus(1.0, 0.4), tb.manifolds.FlatTorus((1.0, 1.0))
+SPHERE, TORUS, FLAT = (
+    tb.manifolds.Sphere(2),
+    tb.manifolds.Torus(1.0, 0.4),
+    tb.manifolds.FlatTorus((1.0, 1.0)),
+)
 
 
 def column(values):
@@ -73,7 +78,10 @@ def test_polynomials_on_flat_space_are_exact(d, degree):
 
 def test_integration_by_parts_on_any_cloud():
     clouds = [SPHERE.sample(300, seed=0), tb.manifolds.KleinBottle().sample(300, seed=0)]
-    clouds += [tb.manifolds.SwissRoll().sample(300, seed=0), tb.manifolds.Sphere(3).sample(300, seed=0)]
+    clouds += [
+        tb.manifolds.SwissRoll().sample(300, seed=0),
+        tb.manifolds.Sphere(3).sample(300, seed=0),
+    ]
     for cloud in clouds:
         bundle = tb.TangentBundle.from_points(cloud, dim=tb.TangentBundle.from_points(cloud).dim)
         gradient, mass = bundle.gradient(), bundle.laplacian().mass.numpy()
@@ -124,7 +132,10 @@ def test_fields_of_spherical_harmonics():
     assert difference(calculus.curl() @ turned, laplacian) < 0.01
     jacobian = (calculus.jacobian() @ field).reshape(-1, 2, 2)
     assert np.linalg.norm(jacobian - jacobian.transpose(0, 2, 1)) < 0.02 * np.linalg.norm(jacobian)
-    assert difference(np.trace(jacobian, axis1=1, axis2=2), (calculus.divergence() @ field)[:, 0, 0]) < 1e-12
+    assert (
+        difference(np.trace(jacobian, axis1=1, axis2=2), (calculus.divergence() @ field)[:, 0, 0])
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -147,7 +158,11 @@ def test_contract_of_maps(name):
     small = torch.zeros(n, p, 1, dtype=torch.float64).requires_grad_()
     assert torch.autograd.gradcheck(lambda s: linear_map @ s, small)
     assert torch.autograd.gradgradcheck(lambda s: (linear_map @ s) ** 2, small)
-    for wrong, error in ((x[..., 0, :], ShapeError), (x.float(), DTypeError), (x * np.nan, InvalidInputError)):
+    for wrong, error in (
+        (x[..., 0, :], ShapeError),
+        (x.float(), DTypeError),
+        (x * np.nan, InvalidInputError),
+    ):
         with pytest.raises(error):
             linear_map @ wrong
 
@@ -175,7 +190,9 @@ def test_equivariance(change):
     else:
         order = rng.permutation(300)
     one = tb.TangentBundle.from_frames(points, frames, eps=0.2)
-    two = tb.TangentBundle.from_frames((points @ turn.T)[order], (turn @ frames @ turns)[order], eps=0.2)
+    two = tb.TangentBundle.from_frames(
+        (points @ turn.T)[order], (turn @ frames @ turns)[order], eps=0.2
+    )
     first, second = Derivatives(one), Derivatives(two)
     for to_field in (Derivatives.gradient, Derivatives.rot):
         moved = two.to_ambient(to_field(second) @ f[order])
@@ -189,7 +206,10 @@ def test_equivariance(change):
     ("manifold", "exact"),
     [
         (SPHERE, lambda x: np.ones(len(x))),
-        (TORUS, lambda x: np.cos(TORUS.angles(x)[0]) / (0.4 * (1 + 0.4 * np.cos(TORUS.angles(x)[0])))),
+        (
+            TORUS,
+            lambda x: np.cos(TORUS.angles(x)[0]) / (0.4 * (1 + 0.4 * np.cos(TORUS.angles(x)[0]))),
+        ),
         (FLAT, lambda x: np.zeros(len(x))),
     ],
     ids=["sphere", "torus", "flat torus"],
@@ -199,9 +219,13 @@ def test_gaussian_curvature(manifold, exact):
     bundle, exact = tb.TangentBundle.from_points(points, dim=2), exact(points)
     curvature = bundle.curvature()
     assert np.abs(curvature.gaussian - exact).mean() < 0.02 * max(np.abs(exact).max(), 1.0)
-    total = manifold.volume * (bundle.laplacian().mass.numpy() @ curvature.gaussian) / (2 * np.pi)  # Gauss-Bonnet
+    total = (
+        manifold.volume * (bundle.laplacian().mass.numpy() @ curvature.gaussian) / (2 * np.pi)
+    )  # Gauss-Bonnet
     assert abs(total - (2 if manifold is SPHERE else 0)) < 0.04
-    assert np.abs(curvature.ricci - curvature.gaussian[:, None, None] * np.eye(2)).max() < 1e-9 * np.abs(total + 10)
+    assert np.abs(
+        curvature.ricci - curvature.gaussian[:, None, None] * np.eye(2)
+    ).max() < 1e-9 * np.abs(total + 10)
 
 
 ELLIPSOID = tb.manifolds.Ellipsoid((1.0, 0.8, 0.6))
@@ -211,7 +235,10 @@ ELLIPSOID = tb.manifolds.Ellipsoid((1.0, 0.8, 0.6))
     ("manifold", "exact"),
     [
         (tb.manifolds.Sphere(2, radius=2.0), lambda x: 0.25),
-        (TORUS, lambda x: np.cos(TORUS.angles(x)[0]) / (0.4 * (1 + 0.4 * np.cos(TORUS.angles(x)[0])))),
+        (
+            TORUS,
+            lambda x: np.cos(TORUS.angles(x)[0]) / (0.4 * (1 + 0.4 * np.cos(TORUS.angles(x)[0]))),
+        ),
         (FLAT, lambda x: 0.0),
         (tb.manifolds.SwissRoll(), lambda x: 0.0),
         (ELLIPSOID, lambda x: 1 / (0.48 * (x**2 / np.array(ELLIPSOID.axes) ** 4).sum(axis=1)) ** 2),
@@ -225,7 +252,9 @@ def test_known_manifolds_have_exact_curvature(manifold, exact):
     bundle = tb.TangentBundle.from_frames(points, frames, second_form=manifold.second_form)
     curvature = bundle.curvature()
     assert np.allclose(curvature.gaussian, exact(points), atol=1e-6)
-    assert np.abs(np.einsum("nxa,nxbc->nabc", frames, curvature.second_form)).max() < 1e-6  # normal to the frames
+    assert (
+        np.abs(np.einsum("nxa,nxbc->nabc", frames, curvature.second_form)).max() < 1e-6
+    )  # normal to the frames
     known, given = bundle.hodge(), bundle.hodge(ricci=curvature.ricci)
     assert torch.equal(known.values, given.values)
 
@@ -234,13 +263,19 @@ def test_curvature_of_products_and_of_the_globe():
     product = tb.manifolds.Product(SPHERE, tb.manifolds.Sphere(1))
     points = product.sample(50, seed=0)
     frames = product.frames(points) @ random_orthogonal(50, 3, seed=1)
-    bundle = tb.TangentBundle.from_frames(points, frames, second_form=product.second_form, neighbors=20)
+    bundle = tb.TangentBundle.from_frames(
+        points, frames, second_form=product.second_form, neighbors=20
+    )
     assert np.allclose(np.linalg.eigvalsh(bundle.curvature().ricci), [0.0, 1.0, 1.0])
-    globe = tb.TangentBundle.from_latlon(np.linspace(-80, 80, 100), np.arange(100) * 137.5 % 360, radius=2.0)
+    globe = tb.TangentBundle.from_latlon(
+        np.linspace(-80, 80, 100), np.arange(100) * 137.5 % 360, radius=2.0
+    )
     assert np.allclose(globe.curvature().ricci, 0.25 * np.eye(2))
     klein = tb.manifolds.KleinBottle()
     points = klein.sample(3000, seed=0)
-    known = tb.TangentBundle.from_frames(points, klein.frames(points), second_form=klein.second_form)
+    known = tb.TangentBundle.from_frames(
+        points, klein.frames(points), second_form=klein.second_form
+    )
     exact, fitted = known.curvature().second_form, known.curvature(degree=3).second_form
     assert difference(fitted, exact) < 0.05
 
@@ -294,22 +329,34 @@ def test_hodge_spectrum_of_spheres():
     known = bundle.hodge(ricci=np.tile(np.eye(2), (3000, 1, 1)))
     assert np.abs(known.spectrum(6, tol=1e-6)[0] / 2 - 1).mean() < 0.03
     three = tb.TangentBundle.from_points(tb.manifolds.Sphere(3).sample(2000, seed=0), dim=3)
-    assert np.abs(three.hodge().spectrum(10, tol=1e-6)[0] / np.repeat([3.0, 4.0], [4, 6]) - 1).mean() < 0.05
+    assert (
+        np.abs(three.hodge().spectrum(10, tol=1e-6)[0] / np.repeat([3.0, 4.0], [4, 6]) - 1).mean()
+        < 0.05
+    )
     with pytest.raises(ShapeError, match="ricci"):
         bundle.hodge(ricci=np.eye(2))
 
 
 def test_betti_numbers():
     for manifold, number in ((SPHERE, 0), (TORUS, 2), (FLAT, 2)):
-        assert betti_number(tb.TangentBundle.from_points(manifold.sample(2000, seed=1), dim=2)) == number
+        assert (
+            betti_number(tb.TangentBundle.from_points(manifold.sample(2000, seed=1), dim=2))
+            == number
+        )
     twice = np.concatenate([TORUS.sample(1000, seed=2), TORUS.sample(1000, seed=3) + 5])
     with pytest.warns(tb.errors.DisconnectedWarning):
         bundle = tb.TangentBundle.from_points(twice, dim=2)
     assert betti_number(bundle) == 4
     with pytest.warns(AccuracyWarning, match="boundary"):
-        betti_number(tb.TangentBundle.from_points(tb.manifolds.SwissRoll((1, 1.5), 30.0).sample(2000, seed=0), dim=2))
+        betti_number(
+            tb.TangentBundle.from_points(
+                tb.manifolds.SwissRoll((1, 1.5), 30.0).sample(2000, seed=0), dim=2
+            )
+        )
     with pytest.warns(AccuracyWarning, match="not orientable"):
-        betti_number(tb.TangentBundle.from_points(tb.manifolds.KleinBottle().sample(1000, seed=0), dim=2))
+        betti_number(
+            tb.TangentBundle.from_points(tb.manifolds.KleinBottle().sample(1000, seed=0), dim=2)
+        )
 
 
 def test_decomposition_of_a_known_sum():
@@ -322,7 +369,9 @@ def test_decomposition_of_a_known_sum():
     mass = bundle.laplacian().mass.numpy()
     gram = np.einsum("n,andc,bndc->ab", mass, parts, parts)
     assert np.abs(gram - np.diag(np.diag(gram))).max() < 1e-6 * np.trace(gram)
-    assert difference(sum(parts), sum(exact)) < 1e-12 and abs(sum(found.energies.values()) - 1) < 1e-9
+    assert (
+        difference(sum(parts), sum(exact)) < 1e-12 and abs(sum(found.energies.values()) - 1) < 1e-9
+    )
     assert difference(bundle.gradient() @ found.potential, found.gradient) < 0.02
     assert abs(mass @ found.potential[:, 0, 0]) < 1e-9
     around = tb.helmholtz(bundle, bundle.to_coordinates(TORUS.tangent_field(points))).energies
@@ -352,7 +401,10 @@ def test_solutions_have_the_residual_that_was_asked_for():
     for tol in (1e-4, 1e-12):
         found = solver.solve(source, tol)
         residual = source - solver.centred(solver.matrix @ found)
-        assert (torch.linalg.vector_norm(residual, dim=0) < 1.1 * tol * torch.linalg.vector_norm(source, dim=0)).all()
+        assert (
+            torch.linalg.vector_norm(residual, dim=0)
+            < 1.1 * tol * torch.linalg.vector_norm(source, dim=0)
+        ).all()
         torch.testing.assert_close(solver.centred(found), found, rtol=0, atol=1e-12)
 
 
@@ -360,22 +412,32 @@ def test_boundaries_are_found_and_refused():
     x, y = np.random.default_rng(0).uniform(size=(2, 3000))
     square = np.stack([x, y, x * y], axis=1)
     ends = [square, tb.manifolds.SwissRoll().sample(3000, seed=0)]
-    closed = [SPHERE.sample_nonuniform(3000, 4.0, seed=0), tb.manifolds.Ellipsoid((1, 0.5, 0.4)).sample(3000, seed=0)]
+    closed = [
+        SPHERE.sample_nonuniform(3000, 4.0, seed=0),
+        tb.manifolds.Ellipsoid((1, 0.5, 0.4)).sample(3000, seed=0),
+    ]
     for cloud, neighbors in [(cloud, k) for cloud in (*ends, *closed) for k in (None, 24)]:
         bundle = tb.TangentBundle.from_points(cloud, dim=2, neighbors=neighbors)
         assert has_boundary(bundle) == any(cloud is other for other in ends)
     flat = tb.TangentBundle.from_points(square, dim=2)
     with pytest.raises(BoundaryError, match="closed manifolds"):
         tb.helmholtz(flat, flat.to_coordinates(square))
-    lat, lon = (a.ravel() for a in np.meshgrid(np.linspace(-90, 90, 37), np.arange(0, 360, 5), indexing="ij"))
+    lat, lon = (
+        a.ravel()
+        for a in np.meshgrid(np.linspace(-90, 90, 37), np.arange(0, 360, 5), indexing="ij")
+    )
     assert not has_boundary(tb.TangentBundle.from_latlon(lat, lon))
 
 
-@pytest.mark.parametrize("manifold", [tb.manifolds.KleinBottle(), tb.manifolds.Sphere(3)], ids=["klein", "sphere"])
+@pytest.mark.parametrize(
+    "manifold", [tb.manifolds.KleinBottle(), tb.manifolds.Sphere(3)], ids=["klein", "sphere"]
+)
 def test_without_orientation_or_beyond_surfaces_there_are_two_parts(manifold):
     points = manifold.sample(3000, seed=0)
     bundle = tb.TangentBundle.from_points(points, dim=manifold.dim)
-    gradient = bundle.to_coordinates(np.tile(np.eye(manifold.ambient_dim)[0], (3000, 1)))  # of a coordinate
+    gradient = bundle.to_coordinates(
+        np.tile(np.eye(manifold.ambient_dim)[0], (3000, 1))
+    )  # of a coordinate
     found = tb.helmholtz(bundle, gradient)
     assert found.rotational is None and found.stream is None and found.vorticity is None
     assert difference(found.gradient, gradient) < 0.05
@@ -408,15 +470,22 @@ def test_streamlines_of_a_rotation_are_circles():
 
 
 def test_meshes():
-    """The same derivatives and parts on a triangulated sphere, with the areas of its vertices as mass."""
+    """The same derivatives and parts on a triangulated sphere, with the areas of its vertices as
+    mass."""
     turn, z = np.arange(2000) * np.pi * (3 - 5**0.5), (np.arange(2000) + 0.5) / 1000 - 1  # a spiral
-    points = np.stack([np.sqrt(1 - z**2) * np.cos(turn), np.sqrt(1 - z**2) * np.sin(turn), z], axis=1)
+    points = np.stack(
+        [np.sqrt(1 - z**2) * np.cos(turn), np.sqrt(1 - z**2) * np.sin(turn), z], axis=1
+    )
     with pytest.warns(tb.errors.MeshRepairWarning):
         bundle = tb.TangentBundle.from_mesh(points, ConvexHull(points).simplices)
-    gradient, rotated = (bundle.to_coordinates(v) for v in (np.eye(3)[[2] * 2000], np.cross([1.0, 0, 0], points)))
+    gradient, rotated = (
+        bundle.to_coordinates(v) for v in (np.eye(3)[[2] * 2000], np.cross([1.0, 0, 0], points))
+    )
     assert difference(bundle.gradient() @ column(points[:, 2]), gradient) < 0.02
     found = tb.helmholtz(bundle, gradient + rotated)
-    assert difference(found.gradient, gradient) < 0.02 and difference(found.rotational, rotated) < 0.02
+    assert (
+        difference(found.gradient, gradient) < 0.02 and difference(found.rotational, rotated) < 0.02
+    )
     assert np.abs(bundle.hodge().spectrum(6, tol=1e-6)[0] / 2 - 1).mean() < 0.03
 
 
@@ -428,7 +497,9 @@ def test_meshes_of_scattered_vertices_with_estimated_normals():
     parts = np.eye(3)[[2] * 2000] - points[:, 2:] * points, np.cross([1.0, 0, 0], points)
     gradient, rotated = (bundle.to_coordinates(part) for part in parts)
     found = tb.helmholtz(bundle, gradient + rotated)
-    assert difference(found.gradient, gradient) < 0.01 and difference(found.rotational, rotated) < 0.01
+    assert (
+        difference(found.gradient, gradient) < 0.01 and difference(found.rotational, rotated) < 0.01
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
@@ -455,7 +526,9 @@ def test_what_has_no_curl():
 def test_decompositions_of_too_few_points_are_refused():
     """Where a quadratic fit is not determined, and where it is too coarse for the curvature."""
     for seed, error in ((0, ConvergenceError), (1, RankDeficientError)):
-        bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=seed) * [1, 1, 0.3], dim=2)
+        bundle = tb.TangentBundle.from_points(
+            tb.manifolds.Sphere(2).sample(60, seed=seed) * [1, 1, 0.3], dim=2
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccuracyWarning)
             with pytest.raises(error, match="more"):
@@ -464,7 +537,8 @@ def test_decompositions_of_too_few_points_are_refused():
 
 @pytest.mark.parametrize(("n", "resolved"), [(120, False), (1500, True)])
 def test_decompositions_that_the_points_do_not_resolve_give_a_warning(n, resolved):
-    """A gradient on a flat ellipsoid: its parts are far too large before they are made orthogonal, or not."""
+    """A gradient on a flat ellipsoid: its parts are far too large before they are made orthogonal,
+    or not."""
     space = tb.manifolds.Ellipsoid((1.0, 0.5, 0.3))
     points = space.sample(n, seed=3)
     frames = space.frames(points)
@@ -490,7 +564,8 @@ def test_too_few_neighbours_give_a_linear_fit():
 
 
 def test_bundles_of_tensors(monkeypatch):
-    """As built on a GPU, where everything here reads copies on the host: the same answers, as tensors."""
+    """As built on a GPU, where everything here reads copies on the host: the same answers, as
+    tensors."""
     points = torch.from_numpy(TORUS.sample(600, seed=0))
     usual = tb.TangentBundle.from_points(points, dim=2)
     monkeypatch.setattr(pipeline, "use_triton", lambda device: True)
@@ -498,7 +573,10 @@ def test_bundles_of_tensors(monkeypatch):
     vectors = torch.from_numpy(TORUS.tangent_field(points.numpy()))
     parts, expected = (tb.helmholtz(b, b.to_coordinates(vectors)) for b in (bundle, usual))
     assert difference(parts.energies["rotational"], expected.energies["rotational"]) < 1e-6
-    assert difference(bundle.to_ambient(parts.rotational), usual.to_ambient(expected.rotational)) < 1e-5
+    assert (
+        difference(bundle.to_ambient(parts.rotational), usual.to_ambient(expected.rotational))
+        < 1e-5
+    )
     assert difference(bundle.curvature().gaussian, usual.curvature().gaussian) < 1e-6
     assert bundle.hodge().values.shape == usual.hodge().values.shape
     assert streamlines(bundle, parts.rotational, points[:2], steps=2).shape == (2, 3, 3)

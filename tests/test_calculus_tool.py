@@ -1,4 +1,5 @@
-"""The commands ``decompose`` and ``inspect``: parts of fields in files of any format, with units, and in reports."""
+"""The commands ``decompose`` and ``inspect``: parts of fields in files of any format, with units,
+and in reports."""
 
 import contextlib
 import json
@@ -29,16 +30,20 @@ def folder(tmp_path, monkeypatch):
 def write_torus(name="field.csv", n=800):
     points = TORUS.sample(n, seed=0)
     columns = np.c_[points, TORUS.tangent_field(points)]
-    pd.DataFrame(columns, columns=["x", "y", "z", "vx [m/s]", "vy [m/s]", "vz [m/s]"]).to_csv(name, index=False)
+    pd.DataFrame(columns, columns=["x", "y", "z", "vx [m/s]", "vy [m/s]", "vz [m/s]"]).to_csv(
+        name, index=False
+    )
     return columns
 
 
 def write_winds(step=5.0):
-    """Winds of spherical harmonics of degrees 1, 2 and 3 as three times on a grid with poles; exact rates in 1/s."""
+    """Winds of spherical harmonics of degrees 1, 2 and 3 as three times on a grid with poles; exact
+    rates in 1/s."""
     lat, lon = np.linspace(-90, 90, round(180 / step) + 1), np.arange(0, 360, step)
     places = [a.ravel() for a in np.meshgrid(lat, lon, indexing="ij")]
     winds, *rates = (
-        np.stack(part) for part in zip(*(harmonic_wind(*places, degree) for degree in (1, 2, 3)), strict=True)
+        np.stack(part)
+        for part in zip(*(harmonic_wind(*places, degree) for degree in (1, 2, 3)), strict=True)
     )
     shape = 3, len(lat), len(lon)
     u, v = (winds[:, :, k, 0].reshape(shape) for k in range(2))
@@ -50,13 +55,21 @@ def write_winds(step=5.0):
 
 
 def test_parts_of_wind_on_a_grid():
-    """All times, on the grid of the file, in units of the SI; the poles are one point in many cells."""
+    """All times, on the grid of the file, in units of the SI; the poles are one point in many
+    cells."""
     exact = write_winds()
     found = json.loads(run("decompose", "wind.nc", "-o", "parts.nc", "--json").stdout)
-    assert np.shape(found["energies"]["gradient"]) == (3,) and max(found["energies"]["remainder"]) < 0.01
+    assert (
+        np.shape(found["energies"]["gradient"]) == (3,)
+        and max(found["energies"]["remainder"]) < 0.01
+    )
     with xr.open_dataset("parts.nc") as ds:
         assert ds["divergence"].attrs["units"] == "s-1" and ds["stream"].attrs["units"] == "m2 s-1"
-        assert ds["gradient_u"].attrs["units"] == "km h-1" and ds["vorticity"].dims == ("time", "lat", "lon")
+        assert ds["gradient_u"].attrs["units"] == "km h-1" and ds["vorticity"].dims == (
+            "time",
+            "lat",
+            "lon",
+        )
         for component in ("u", "v"):
             assert np.allclose(sum(ds[f"{part}_{component}"] for part in PARTS), ds[component])
         area = np.cos(np.radians(ds["lat"].values))[:, None]
@@ -65,11 +78,18 @@ def test_parts_of_wind_on_a_grid():
             assert error < 0.02**2
         degree = np.array([1, 2, 3])[:, None, None]
         potential = -exact[0] * tb.earth.RADIUS**2 / (degree * (degree + 1))
-        assert np.sqrt((area * (ds["potential"].values - potential) ** 2).sum() / (area * potential**2).sum()) < 0.02
+        assert (
+            np.sqrt(
+                (area * (ds["potential"].values - potential) ** 2).sum()
+                / (area * potential**2).sum()
+            )
+            < 0.02
+        )
 
 
 def test_winds_are_decomposed_as_by_the_library():
-    """The tool and ``earth.decompose`` use the same cells: for a globe with land, a region, and a table of places."""
+    """The tool and ``earth.decompose`` use the same cells: for a globe with land, a region, and a
+    table of places."""
     write_winds()
     with xr.open_dataset("wind.nc") as ds:
         whole = ds.isel(time=[1]).load()
@@ -87,11 +107,16 @@ def test_winds_are_decomposed_as_by_the_library():
             np.testing.assert_allclose(found.stream, exact.stream_function, rtol=1e-6, atol=1.0)
     grid = tb.earth.Grid.of(whole)
     wind = grid.to_coordinates(np.stack([whole.u, whole.v], -1))[0]
-    table = pd.DataFrame({"lat": grid.lat, "lon": grid.lon, "u [km/h]": wind[:, 0], "v [km/h]": wind[:, 1]})
+    table = pd.DataFrame(
+        {"lat": grid.lat, "lon": grid.lon, "u [km/h]": wind[:, 0], "v [km/h]": wind[:, 1]}
+    )
     table.to_csv("places.csv", index=False)
     found = json.loads(run("decompose", "places.csv", "-o", "parts.csv", "--json").stdout)
     assert found["energies"]["remainder"][0] < 1e-3
-    assert "cells" in run("decompose", "places.csv", "-o", "parts.csv", "--neighbors", 20, code=2).stderr
+    assert (
+        "cells"
+        in run("decompose", "places.csv", "-o", "parts.csv", "--neighbors", 20, code=2).stderr
+    )
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz", ".nc", ".zarr", ".ply", ".vtk"])
@@ -137,5 +162,11 @@ def test_inspect_tells_curvature_and_betti_number():
     assert "1 to 1 (exact)" in run("inspect", "wind.nc", "-k", 0).stdout
     points = tb.manifolds.SwissRoll((1, 1.5), 20.0).sample(1500, seed=0)
     pd.DataFrame(points, columns=["x", "y", "z"]).to_csv("roll.csv", index=False)
-    assert "not computed: the points end at a boundary, or are too few" in run("inspect", "roll.csv", "-k", 1).stdout
-    assert "closed manifolds" in run("decompose", "roll.csv", "--vectors", "x,y,z", "-o", "x.csv", code=2).stderr
+    assert (
+        "not computed: the points end at a boundary, or are too few"
+        in run("inspect", "roll.csv", "-k", 1).stdout
+    )
+    assert (
+        "closed manifolds"
+        in run("decompose", "roll.csv", "--vectors", "x,y,z", "-o", "x.csv", code=2).stderr
+    )

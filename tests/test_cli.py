@@ -65,10 +65,14 @@ def test_inspect_tells_a_large_normal_part(folder):
 
 
 def test_filter_agrees_with_the_library(folder):
-    assert told("filter", "field.csv", "--heat", 0.01, "-o", "smooth.csv")["files"] == ["smooth.csv"]
+    assert told("filter", "field.csv", "--heat", 0.01, "-o", "smooth.csv")["files"] == [
+        "smooth.csv"
+    ]
     before, after = pd.read_csv("field.csv").to_numpy(), pd.read_csv("smooth.csv").to_numpy()
     bundle = tb.TangentBundle.from_points(before[:, :3])
-    expected = bundle.to_ambient(tb.Heat(0.01)(bundle.laplacian(), bundle.to_coordinates(before[:, 3:])))
+    expected = bundle.to_ambient(
+        tb.Heat(0.01)(bundle.laplacian(), bundle.to_coordinates(before[:, 3:]))
+    )
     assert np.array_equal(after[:, :3], before[:, :3]) and np.allclose(after[:, 3:], expected)
 
 
@@ -91,16 +95,32 @@ def test_denoise(folder):
 
 
 def test_interpolate_to_a_grid_and_to_a_table(folder):
-    assert told("interpolate", "stations.csv", "--at", "grid.nc", "-o", "wind.nc", "--std")["places"] == 5 * 6 + 2
+    assert (
+        told("interpolate", "stations.csv", "--at", "grid.nc", "-o", "wind.nc", "--std")["places"]
+        == 5 * 6 + 2
+    )
     with xr.open_dataset("wind.nc") as made:
         assert made["u"].dims == ("lat", "lon") and bool((made["v_std"] > 0).all())
-    run("interpolate", "stations.csv", "--at", "stations.csv", "-o", "again.parquet", "--noise", 0.01)
-    assert np.allclose(pd.read_parquet("again.parquet")["u"], pd.read_csv("stations.csv")["u"], atol=0.2)
+    run(
+        "interpolate",
+        "stations.csv",
+        "--at",
+        "stations.csv",
+        "-o",
+        "again.parquet",
+        "--noise",
+        0.01,
+    )
+    assert np.allclose(
+        pd.read_parquet("again.parquet")["u"], pd.read_csv("stations.csv")["u"], atol=0.2
+    )
     error = run("interpolate", "stations.csv", "--at", "field.csv", "-o", "x.csv", code=2).stderr
     assert "same coordinates" in error and not Path("x.csv").exists()
 
 
-@pytest.mark.parametrize("options, origin", [((), "estimated"), (("--noise", 0), "given"), (("--noise", 0.2), "given")])
+@pytest.mark.parametrize(
+    "options, origin", [((), "estimated"), (("--noise", 0), "given"), (("--noise", 0.2), "given")]
+)
 def test_a_given_noise_is_called_given(folder, options, origin):
     """Zero is a noise level, too."""
     text = run("interpolate", "stations.csv", "--at", "grid.nc", "-o", "wind.nc", *options).stdout
@@ -108,7 +128,9 @@ def test_a_given_noise_is_called_given(folder, options, origin):
 
 
 def test_models_and_their_scores_are_printed(folder):
-    lines = run("denoise", "field.csv", "-o", "clean.csv", "--report", "report.html").stdout.splitlines()
+    lines = run(
+        "denoise", "field.csv", "-o", "clean.csv", "--report", "report.html"
+    ).stdout.splitlines()
     title = lines.index("Model comparison")
     table = lines[title + 4 : title + 9]
     assert all(table) and not lines[title + 9] and max(map(len, lines)) <= 100
@@ -122,7 +144,9 @@ def test_models_and_their_scores_are_printed(folder):
 
 def test_wind_is_interpolated_by_covariances_of_a_planet(folder):
     found = told("interpolate", "stations.csv", "--at", "grid.nc", "-o", "wind.nc")
-    assert any("Zonal" in name for name in found["scores"]) and any("bands of latitude" in n for n in found["notes"])
+    assert any("Zonal" in name for name in found["scores"]) and any(
+        "bands of latitude" in n for n in found["notes"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +155,10 @@ def test_wind_is_interpolated_by_covariances_of_a_planet(folder):
         (estimators.GaussianProcess(estimators.Ambient(estimators.Matern(np.inf))), "Ambient(inf)"),
         (estimators.GaussianProcess(estimators.CurlFree(ambient=True)), "CurlFree(2.5, ambient)"),
         (estimators.GaussianProcess(planetary()), "helmholtz + Zonal + Meridional"),
-        (f"{estimators.GaussianProcess(planetary())}, no history", "helmholtz + Zonal + Meridional, no history"),
+        (
+            f"{estimators.GaussianProcess(planetary())}, no history",
+            "helmholtz + Zonal + Meridional, no history",
+        ),
         (estimators.NeighborMean(), "NeighborMean"),
         (estimators.Identity(), "Identity"),
     ],
@@ -143,14 +170,20 @@ def test_short_names_of_models(model, short):
 def test_forecast(folder):
     result = told("forecast", "series.nc", "--horizon", 3, "-o", "next.nc", "--std")
     assert result["horizon"] == 3 and result["first_std"] > 0
-    assert result["skill"][0]["lead"] == 1 and result["skill"][0]["error"] <= result["skill"][0]["climatology"]
+    assert (
+        result["skill"][0]["lead"] == 1
+        and result["skill"][0]["error"] <= result["skill"][0]["climatology"]
+    )
     with xr.open_dataset("series.nc") as past, xr.open_dataset("next.nc") as future:
         assert future.sizes["time"] == 3 and future["time"].values[0] > past["time"].values[-1]
         assert np.isfinite(future["u"]).all() and (future["u_std"] > 0).all()
         past.isel(time=slice(16)).to_netcdf("short.nc")
     text = run("forecast", "short.nc", "--horizon", 3, "-o", "next.nc").stdout
     assert "no skill beyond climatology at this length of record" in text
-    assert "at least 16 fields" in run("forecast", "stations.csv", "--horizon", 3, "-o", "x.nc", code=2).stderr
+    assert (
+        "at least 16 fields"
+        in run("forecast", "stations.csv", "--horizon", 3, "-o", "x.nc", code=2).stderr
+    )
 
 
 def test_spectrum(folder):
@@ -167,13 +200,16 @@ def test_spectra_fit_the_screen(folder):
     np.savez("sphere.npz", points=SPHERE.sample(200, seed=0))
     text = run("spectrum", "sphere.npz", "-k", 300, "-o", "fields.npz").stdout
     assert max(map(len, text.splitlines())) <= 100 and len(text.splitlines()) < 24
-    shown, hidden = re.search(r"^eigenvalues +(.*)\n +and (\d+) more, up to", text, re.DOTALL | re.MULTILINE).groups()
+    shown, hidden = re.search(
+        r"^eigenvalues +(.*)\n +and (\d+) more, up to", text, re.DOTALL | re.MULTILINE
+    ).groups()
     assert len(shown.split()) + int(hidden) == 300 == len(np.load("fields.npz")["eigenvalues"])
     assert "more" not in run("spectrum", "sphere.npz", "-k", 20).stdout
 
 
 def test_standard_deviations_have_names_with_units(folder):
-    """A file that was written with them is read again, and they are columns with a unit like all others."""
+    """A file that was written with them is read again, and they are columns with a unit like all
+    others."""
     table = pd.read_csv("field.csv").rename(columns={f"v{a}": f"v{a} [m/s]" for a in "xyz"})
     table.to_csv("units.csv", index=False)
     run("denoise", "units.csv", "--std", "-o", "clean.csv")
@@ -194,7 +230,10 @@ def test_suffixes_in_capitals(folder):
 def test_demo(tmp_path):
     """The library's methods have the least error, and there are a figure and a report."""
     found = told("demo", "--out", tmp_path)
-    for title, best in (("torus, denoised", "FieldDenoiser"), ("wind, filled in", "FieldInterpolator")):
+    for title, best in (
+        ("torus, denoised", "FieldDenoiser"),
+        ("wind, filled in", "FieldInterpolator"),
+    ):
         assert min(found[title], key=found[title].get) == best
     assert sorted(Path(file).name for file in found["files"]) == ["demo.png", "report.html"]
     assert "data:image/png" in (tmp_path / "report.html").read_text()
@@ -210,7 +249,14 @@ def test_other_mistakes(folder):
         ("filter", "none.csv", "--heat", "1", "-o", "a.csv"): "no such file",
         ("filter", "field.csv", "--heat", "1", "-o", "a.xyz"): "unknown format",
         ("filter", "field.csv", "--heat", "1", "-o", "none/a.csv"): "no such folder",
-        ("filter", "field.csv", "--heat", "-1", "-o", "a.csv"): "expected a finite number, at least 0",
+        (
+            "filter",
+            "field.csv",
+            "--heat",
+            "-1",
+            "-o",
+            "a.csv",
+        ): "expected a finite number, at least 0",
         ("filter", "field.csv", "-o", "a.csv"): "expected one filter",
         ("filter", "field.csv", "--heat", "1", "-o", "a.stl"): "cannot hold vectors",
         ("filter", "field.csv", "--heat", "1", "--vectors", "p,q,r", "-o", "a.csv"): "no column p",
@@ -250,16 +296,25 @@ def test_progress_is_told_when_output_is_captured(folder, monkeypatch):
 
 
 def test_the_normal_part_has_one_value(folder):
-    shares = [told(*line)["normal_share"] for line in (
-        ("inspect", "field.csv"), ("filter", "field.csv", "--heat", "0.01", "-o", "a.csv"))]  # fmt: skip
-    assert shares[0] == shares[1] and "normal_share" not in told("denoise", "field.csv", "-o", "b.csv")
+    shares = [
+        told(*line)["normal_share"]
+        for line in (
+            ("inspect", "field.csv"),
+            ("filter", "field.csv", "--heat", "0.01", "-o", "a.csv"),
+        )
+    ]
+    assert shares[0] == shares[1] and "normal_share" not in told(
+        "denoise", "field.csv", "-o", "b.csv"
+    )
 
 
 def test_large_clouds_are_sampled_for_eigenvalues(folder, monkeypatch):
     monkeypatch.setattr(fields, "MAX_SPECTRUM_POINTS", 2000)
     np.savez("sphere.npz", points=SPHERE.sample(2100, seed=0))
     found = told("inspect", "sphere.npz")
-    assert np.allclose(found["eigenvalues"], 1, atol=0.05) and "2000 random points" in "".join(found["notes"])
+    assert np.allclose(found["eigenvalues"], 1, atol=0.05) and "2000 random points" in "".join(
+        found["notes"]
+    )
     assert told("inspect", "sphere.npz", "--neighbors", 200)["eigenvalues"] != found["eigenvalues"]
 
 
@@ -274,7 +329,10 @@ def test_tables_need_no_extras(folder, monkeypatch):
     run(*["filter", "field.csv", "--heat", "0.01", "-o", "a.parquet"])
     run(*["denoise", "a.parquet", "-o", "b.csv", "--std"])
     assert run("inspect", "b.csv", "-k", 0).stdout.startswith("read")
-    assert "tangentbundle[files]" in run("filter", "field.csv", "--heat", 1, "-o", "a.zarr", code=2).stderr
+    assert (
+        "tangentbundle[files]"
+        in run("filter", "field.csv", "--heat", 1, "-o", "a.zarr", code=2).stderr
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -285,14 +343,29 @@ def test_help_has_an_example(command):
 
 def test_completion():
     done = subprocess.run(
-        [*TOOL], env={"_TANGENTBUNDLE_COMPLETE": "complete_bash", "COMP_WORDS": "tangentbundle de", "COMP_CWORD": "1"},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [*TOOL],
+        env={
+            "_TANGENTBUNDLE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "tangentbundle de",
+            "COMP_CWORD": "1",
+        },
+        capture_output=True,
+        text=True,
+    )
     assert "denoise" in done.stdout
 
 
 def test_the_typed_line_can_be_repeated(folder):
-    line = ["filter", "field.csv", "--heat", "0.01", "-o", "with space.csv", "--report", "report.html"]
+    line = [
+        "filter",
+        "field.csv",
+        "--heat",
+        "0.01",
+        "-o",
+        "with space.csv",
+        "--report",
+        "report.html",
+    ]
     run(*line)
     assert shlex.join(["tangentbundle", *line]) in html.unescape(Path("report.html").read_text())
 
@@ -305,7 +378,9 @@ def test_every_import_exists(path):
     """Imports inside functions, and those for type checkers, are resolved as well."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            module = importlib.import_module("." * node.level + (node.module or ""), "tangentbundle_cli")
+            module = importlib.import_module(
+                "." * node.level + (node.module or ""), "tangentbundle_cli"
+            )
             missing = [a.name for a in node.names if not hasattr(module, a.name)]
             for name in missing:
                 importlib.import_module(f"{module.__name__}.{name}")
@@ -325,10 +400,14 @@ def test_an_interrupt_leaves_nothing(number, code, folder, monkeypatch):
         path.write_text("half")
         signal.raise_signal(number)
 
-    monkeypatch.setattr(formats, "FORMATS", (dataclasses.replace(formats.FORMATS[0], write=interrupted),))
+    monkeypatch.setattr(
+        formats, "FORMATS", (dataclasses.replace(formats.FORMATS[0], write=interrupted),)
+    )
     try:
         for n in handlers:
-            signal.signal(n, signal.default_int_handler)  # background jobs of a shell start without it
+            signal.signal(
+                n, signal.default_int_handler
+            )  # background jobs of a shell start without it
         run("filter", "field.csv", "--heat", "0.01", "-o", "out.csv", code=code)
     finally:
         for n, handler in handlers.items():

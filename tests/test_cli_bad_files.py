@@ -1,4 +1,5 @@
-"""Bad files and full disks: every command that writes says what is wrong in a sentence, and leaves nothing."""
+"""Bad files and full disks: every command that writes says what is wrong in a sentence, and leaves
+nothing."""
 
 import json
 import subprocess
@@ -41,8 +42,14 @@ def refused(line, *words):
     """The sentence with which the tool refuses a command."""
     result = CliRunner().invoke(app, line.split())
     assert result.exit_code == 2, (line, result.stdout, result.stderr, result.exception)
-    assert result.stdout == "" and result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    assert result.stderr.rstrip().endswith((".", "?")) and all(word in result.stderr for word in words)
+    assert (
+        result.stdout == ""
+        and result.stderr.startswith("error: ")
+        and result.stderr.count("\n") == 1
+    )
+    assert result.stderr.rstrip().endswith((".", "?")) and all(
+        word in result.stderr for word in words
+    )
     return result.stderr
 
 
@@ -88,7 +95,8 @@ def test_bad_formats_and_places(command, folder):
 
 
 def test_a_full_disk(folder):
-    """In one process whose files may have 1 kB: each command computes, meets the limit in writing, and says so."""
+    """In one process whose files may have 1 kB: each command computes, meets the limit in writing,
+    and says so."""
     lines = [
         "filter good.csv --heat 0.1 -o out.csv",
         "filter good.csv --heat 0.1 -o out.parquet",
@@ -108,8 +116,10 @@ def test_a_full_disk(folder):
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "from typer.testing import CliRunner\n"
         "from tangentbundle_cli import app\n"
-        "run = lambda: [CliRunner().invoke(app, line.split()) for line in json.loads(sys.argv[1])]\n"
-        "assert not any(r.exit_code for r in run())\n"  # compiled functions are cached in files, too
+        "run = lambda: [CliRunner().invoke(app, line.split()) for line in "
+        "json.loads(sys.argv[1])]\n"
+        # compiled functions are cached in files, too
+        "assert not any(r.exit_code for r in run())\n"
         "for name in os.listdir(): name.startswith('out') and os.remove(name)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))\n"
         "results = run()\n"

@@ -1,4 +1,5 @@
-"""The framework's special cases and symmetries: manifold and graph convolution, frequency, composition, equivariance.
+"""The framework's special cases and symmetries: manifold and graph convolution, frequency,
+composition, equivariance.
 
 (Convolution in time and plain perceptrons, the other special cases, are in ``test_semigroup``.)
 """
@@ -40,7 +41,9 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 @cache
 def bundle(name="S2", dtype=torch.float64):
     space, n = SPACES[name]
-    return tb.TangentBundle.from_points(torch.from_numpy(space.sample(n, seed=0)).to(dtype), dim=space.dim)
+    return tb.TangentBundle.from_points(
+        torch.from_numpy(space.sample(n, seed=0)).to(dtype), dim=space.dim
+    )
 
 
 @cache
@@ -75,7 +78,10 @@ def test_on_the_scalar_bundle_a_filter_is_manifold_convolution(name, method):
     f = random_signal(lap)
     for t in (0.5 * lap.scale, 20 * lap.scale):
         expected = expm(-t * matrix) @ flat(f)
-        assert relative_error(tb.Heat(t)(lap, f, method).reshape(-1, 2), torch.from_numpy(expected)) < TOLERANCE
+        assert (
+            relative_error(tb.Heat(t)(lap, f, method).reshape(-1, 2), torch.from_numpy(expected))
+            < TOLERANCE
+        )
     # h(t) = e^-(t/s): the integral in closed form, s (1 + s L)^-1
     s = 4 * lap.scale
     h = tb.ImpulseResponse(lambda t: torch.exp(-t / s))
@@ -96,7 +102,9 @@ def test_the_scalar_bundle_knows_nothing_of_frames(name):
     degree = weights.sum(1)
     weights = weights / np.outer(degree, degree)
     average = weights / weights.sum(1, keepdims=True)
-    np.testing.assert_allclose(lap.to_dense(), (average - np.eye(len(average))) / lap.scale, atol=1e-9)
+    np.testing.assert_allclose(
+        lap.to_dense(), (average - np.eye(len(average))) / lap.scale, atol=1e-9
+    )
 
 
 def test_heat_on_functions_conserves_and_smooths():
@@ -106,9 +114,14 @@ def test_heat_on_functions_conserves_and_smooths():
     for method in METHODS:
         for t in (lap.scale, 30 * lap.scale):
             y = tb.Heat(t)(lap, f, method)
-            np.testing.assert_allclose(lap.inner(ones, y), lap.inner(ones, f), atol=1e-10)  # the amount of heat
+            np.testing.assert_allclose(
+                lap.inner(ones, y), lap.inner(ones, f), atol=1e-10
+            )  # the amount of heat
             np.testing.assert_allclose(tb.Heat(t)(lap, ones, method), ones, atol=1e-10)
-            assert float(y.max()) <= float(f.max()) + 1e-10 and float(y.min()) >= float(f.min()) - 1e-10
+            assert (
+                float(y.max()) <= float(f.max()) + 1e-10
+                and float(y.min()) >= float(f.min()) - 1e-10
+            )
             assert bool((lap.norm(y) < lap.norm(f)).all())
 
 
@@ -125,13 +138,18 @@ def test_heat_of_fields_is_the_dense_exponential(name, method):
         assert relative_error(tb.Heat(t)(lap, x, method).reshape(-1, 2), expected) < TOLERANCE
 
 
-@pytest.mark.parametrize("method, scalar, calibrate", all_pairs(METHODS, [False, True], [False, True]), ids=str)
+@pytest.mark.parametrize(
+    "method, scalar, calibrate", all_pairs(METHODS, [False, True], [False, True]), ids=str
+)
 def test_fir_filters_are_polynomials_of_a_shift(method, scalar, calibrate):
     """sum_k h_k S^k with S = e^Delta, and the step of the paper, one."""
     whole = bundle("torus").scalar() if scalar else bundle("torus")
     lap = whole.laplacian(calibrate=calibrate)
     x = random_signal(lap)
-    for taps, step in (([0.4, -0.9, 0.3, 0.7], lap.scale), ([0.2, 0.5, 0.3], 1.0 if not calibrate else 0.1)):
+    for taps, step in (
+        ([0.4, -0.9, 0.3, 0.7], lap.scale),
+        ([0.2, 0.5, 0.3], 1.0 if not calibrate else 0.1),
+    ):
         shift = expm(step * lap.to_dense().numpy())
         expected = sum(h * np.linalg.matrix_power(shift, k) @ flat(x) for k, h in enumerate(taps))
         got = tb.FIR(taps, step)(lap, x, method)
@@ -183,10 +201,14 @@ def test_filters_are_self_adjoint_and_linear(name, method):
     x, y = random_signal(lap, seed=1), random_signal(lap, seed=2)
     for h in filters(lap).values():
         np.testing.assert_allclose(
-            lap.inner(h(lap, x, method), y), lap.inner(x, h(lap, y, method)), atol=1e-9 * float(h.response(0.0) + 10)
+            lap.inner(h(lap, x, method), y),
+            lap.inner(x, h(lap, y, method)),
+            atol=1e-9 * float(h.response(0.0) + 10),
         )
         combined = h(lap, 2.0 * x - 3.0 * y, method)
-        assert relative_error(combined, 2.0 * h(lap, x, method) - 3.0 * h(lap, y, method)) < TOLERANCE
+        assert (
+            relative_error(combined, 2.0 * h(lap, x, method) - 3.0 * h(lap, y, method)) < TOLERANCE
+        )
     assert_self_adjoint(lap)
 
 
@@ -218,12 +240,16 @@ def test_transforms_invert_each_other_and_keep_norms(name, scalar):
     product = (transform[0] * lap.to_frequency(y)).sum(0)
     np.testing.assert_allclose(product, lap.inner(x[0], y), atol=1e-10)
     spectrum = torch.randn(7, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    np.testing.assert_allclose(lap.to_frequency(lap.from_frequency(spectrum), 7), spectrum, atol=1e-10)
+    np.testing.assert_allclose(
+        lap.to_frequency(lap.from_frequency(spectrum), 7), spectrum, atol=1e-10
+    )
     np.testing.assert_allclose(lap.to_frequency(lap.from_frequency(spectrum))[7:], 0.0, atol=1e-10)
 
 
 @pytest.mark.parametrize(
-    "name, scalar, method", all_pairs(["S1", "S2", "S3", "Klein bottle"], [False, True], METHODS), ids=str
+    "name, scalar, method",
+    all_pairs(["S1", "S2", "S3", "Klein bottle"], [False, True], METHODS),
+    ids=str,
 )
 def test_filters_are_pointwise_in_frequency(name, scalar, method):
     lap = laplacian(name, scalar)
@@ -238,7 +264,8 @@ def test_filters_are_pointwise_in_frequency(name, scalar, method):
 
 
 def test_low_frequencies_of_a_large_operator():
-    """More fields than eigenvectors of a dense solver, in pairs of equal eigenvalues: a prefix stays a prefix."""
+    """More fields than eigenvectors of a dense solver, in pairs of equal eigenvalues: a prefix
+    stays a prefix."""
     points = Sphere(2).sample(400, seed=0)
     lap = tb.TangentBundle.from_points(points).laplacian()
     assert lap.shape[0] > 600

@@ -1,7 +1,8 @@
 """Theorem 1 of the paper: filters of sampled bundles converge to filters of the manifold.
 
-Gradients of spherical harmonics are exact eigenfields, on which a filter is multiplication by its response. Everything
-is estimated from bare points at the automatic scale; errors are relative, between ambient vectors.
+Gradients of spherical harmonics are exact eigenfields, on which a filter is multiplication by its
+response. Everything is estimated from bare points at the automatic scale; errors are relative,
+between ambient vectors.
 """
 
 from functools import cache
@@ -91,7 +92,9 @@ def test_the_sampling_density_does_not_matter():
         points = sphere.sample_nonuniform(n, 4.0, seed=0)
         bundle = tb.TangentBundle.from_points(points, dim=2)
         field = sphere.gradient_field(points, 1)
-        got = bundle.to_ambient(tb.Heat(0.2)(bundle.laplacian(), bundle.to_coordinates(field), tb.Chebyshev()))
+        got = bundle.to_ambient(
+            tb.Heat(0.2)(bundle.laplacian(), bundle.to_coordinates(field), tb.Chebyshev())
+        )
         expected = np.exp(-0.2) * field
         found.append(np.linalg.norm(got - expected) / np.linalg.norm(expected))
     assert found[1] < 0.6 * found[0], found
@@ -104,8 +107,12 @@ def test_parallel_fields_of_a_flat_torus_stay():
     for n in (500, 2000):
         points = torus.sample(n, seed=0)
         bundle = tb.TangentBundle.from_points(points, dim=2)
-        field = np.stack([-points[:, 1], points[:, 0], 0 * points[:, 0], 0 * points[:, 0]], axis=1)  # along one circle
-        got = bundle.to_ambient(tb.Heat(0.2)(bundle.laplacian(), bundle.to_coordinates(field), tb.Chebyshev()))
+        field = np.stack(
+            [-points[:, 1], points[:, 0], 0 * points[:, 0], 0 * points[:, 0]], axis=1
+        )  # along one circle
+        got = bundle.to_ambient(
+            tb.Heat(0.2)(bundle.laplacian(), bundle.to_coordinates(field), tb.Chebyshev())
+        )
         found.append(np.linalg.norm(got - field) / np.linalg.norm(field))
     assert found[1] < 0.6 * found[0], found
 
@@ -113,7 +120,8 @@ def test_parallel_fields_of_a_flat_torus_stay():
 def test_the_checks_have_teeth():
     """The uncalibrated operator of the paper converges to another multiple of the Laplacian."""
     assert errors(2, 3200, 0, calibrate=False)["heat", 2] > 0.5
-    # and without a lowpass filter nothing converges point by point: the operator itself amplifies its own noise
+    # and without a lowpass filter nothing converges point by point: the operator itself amplifies
+    # its own noise
     sphere = Sphere(2)
     points = sphere.sample(3200, seed=0)
     bundle = tb.TangentBundle.from_points(points, dim=2)

@@ -1,4 +1,5 @@
-"""Every public object can be pickled, copied and deep-copied; caches stay behind, answers stay the same."""
+"""Every public object can be pickled, copied and deep-copied; caches stay behind, answers stay the
+same."""
 
 import copy
 import pickle
@@ -72,7 +73,10 @@ def cases():
         "linear map": (BUNDLE.gradient(), lambda gradient: gradient @ SIGNAL[:, :1]),
         "joined": (used(tb.join([LAPLACIAN])), apply_operator),
         "identity": (operators.Identity.of(120, 2), apply_operator),
-        "path": (operators.DirectedPath.of(120), lambda path: tb.FIR([0.5, 0.5])(path, SIGNAL[:, :1])),
+        "path": (
+            operators.DirectedPath.of(120),
+            lambda path: tb.FIR([0.5, 0.5])(path, SIGNAL[:, :1]),
+        ),
         **{f"{h}": (h, apply_filter) for h in FILTERS},
         **{f"{m}": (m, lambda m: tb.Heat(0.1)(LAPLACIAN, SIGNAL, m)) for m in METHODS},
         "TNN": (nn.TNN([1, 4, 1], step=0.1).double(), apply_network),
@@ -83,18 +87,32 @@ def cases():
         "RecurrentTNN": (nn.RecurrentTNN([1, 4, 1]).double(), apply_network),
         "GatedTNN": (nn.GatedTNN([1, 4, 1]).double(), apply_network),
         "classifier": (nn.TNN([1, 4], readout=nn.InvariantReadout(4, 2)).double(), apply_network),
-        **{f"{k}": (k, lambda k: k(np.linspace(0, 2, 9))) for k in (kernels.Gaussian(), kernels.Epanechnikov())},
+        **{
+            f"{k}": (k, lambda k: k(np.linspace(0, 2, 9)))
+            for k in (kernels.Gaussian(), kernels.Epanechnikov())
+        },
         **{
             f"{m}": (m, lambda m: m.sample(20, seed=1))
-            for m in (manifolds.Sphere(2), manifolds.Torus(), manifolds.KleinBottle(4), manifolds.FlatTorus((1.0, 0.7)))
+            for m in (
+                manifolds.Sphere(2),
+                manifolds.Torus(),
+                manifolds.KleinBottle(4),
+                manifolds.FlatTorus((1.0, 0.7)),
+            )
         },
         "rules": ((tb.VarianceShare(), tb.WidestGap()), describe),
         "wind": (datasets.load_wind(), lambda w: w.points),
         "sample": (datasets.torus_field(50, seed=0), lambda s: s.vectors),
         "denoiser": (tb.FieldDenoiser(dim=2).fit(POINTS, VECTORS), lambda e: e.predict(POINTS)),
-        "interpolator": (tb.FieldInterpolator(dim=2).fit(POINTS, VECTORS), lambda e: e.predict(POINTS[:5])),
+        "interpolator": (
+            tb.FieldInterpolator(dim=2).fit(POINTS, VECTORS),
+            lambda e: e.predict(POINTS[:5]),
+        ),
         "forecaster": (tb.FieldForecaster(), describe),
-        "methods": ([estimators.GaussianProcess(estimators.Tangent()), estimators.SpectralFilter()], describe),
+        "methods": (
+            [estimators.GaussianProcess(estimators.Tangent()), estimators.SpectralFilter()],
+            describe,
+        ),
     }
 
 
@@ -102,7 +120,9 @@ def close(a, b):
     return np.allclose(*(torch.as_tensor(value).detach().numpy() for value in (a, b)))
 
 
-@pytest.mark.parametrize("duplicate", [lambda t: pickle.loads(pickle.dumps(t)), copy.copy, copy.deepcopy])
+@pytest.mark.parametrize(
+    "duplicate", [lambda t: pickle.loads(pickle.dumps(t)), copy.copy, copy.deepcopy]
+)
 def test_a_copy_gives_the_same_answers(duplicate):
     for name, (thing, answer) in cases().items():
         expected = answer(thing)

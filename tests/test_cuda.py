@@ -1,5 +1,5 @@
-"""On a GPU the answers are those of the CPU. Skipped where there is none; the kernels themselves are tested in
-Triton's interpreter (``test_triton.py``)."""
+"""On a GPU the answers are those of the CPU. Skipped where there is none; the kernels themselves
+are tested in Triton's interpreter (``test_triton.py``)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def assert_same(on_gpu, on_cpu, dtype, factor=1.0):
 def test_laplacians_of_points(space, dtype):
     """Vectors in ambient space, which no choice of frames changes."""
     on_cpu, on_gpu = both_bundles(space, dtype)
-    vectors = torch.randn(on_cpu.points.shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    vectors = torch.randn(
+        on_cpu.points.shape, dtype=dtype, generator=torch.Generator().manual_seed(0)
+    )
     expected = on_cpu.to_ambient(on_cpu.laplacian() @ on_cpu.to_coordinates(vectors))
     got = on_gpu.to_ambient(on_gpu.laplacian() @ on_gpu.to_coordinates(vectors.cuda()))
     assert_same(got, expected, dtype, factor=10.0)
@@ -92,7 +94,9 @@ def test_spectra(space, dtype):
     assert float((got.cpu() - expected).abs().max()) < 1e-3 * float(expected.max())
 
 
-@pytest.mark.parametrize("network", [tb.nn.TNN, tb.nn.RecurrentTNN, tb.nn.GatedTNN], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "network", [tb.nn.TNN, tb.nn.RecurrentTNN, tb.nn.GatedTNN], ids=lambda cls: cls.__name__
+)
 def test_networks_and_their_gradients(space, dtype, network):
     on_cpu, on_gpu = both_laplacians(space, dtype)
     answers = []
@@ -127,9 +131,15 @@ def test_derivatives(space, dtype):
 def test_points_that_require_gradients(dtype):
     gradients = []
     for device in ("cpu", "cuda"):
-        points = torch.from_numpy(tb.manifolds.Sphere(2).sample(200, seed=0)).to(device, dtype).requires_grad_()
+        points = (
+            torch.from_numpy(tb.manifolds.Sphere(2).sample(200, seed=0))
+            .to(device, dtype)
+            .requires_grad_()
+        )
         bundle = tb.DifferentiableBundle.from_points(points, dim=2, neighbors=20)
-        field = torch.linalg.cross(torch.tensor([[0.0, 0.0, 1.0]]).to(points).expand_as(points), points.detach())
+        field = torch.linalg.cross(
+            torch.tensor([[0.0, 0.0, 1.0]]).to(points).expand_as(points), points.detach()
+        )
         energy = (bundle.laplacian() @ bundle.to_coordinates(field)).square().sum()
         (gradient,) = torch.autograd.grad(energy, points)
         gradients.append(gradient)
@@ -143,7 +153,9 @@ def test_clouds_of_a_batch(dtype):
     vectors = torch.randn(points.shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
     answers = []
     for device in ("cpu", "cuda"):
-        laplacian = tb.TangentBundle.from_batch(points.to(device), batch.to(device), dim=2, neighbors=12)
+        laplacian = tb.TangentBundle.from_batch(
+            points.to(device), batch.to(device), dim=2, neighbors=12
+        )
         frames = laplacian.frames
         coordinates = (frames.mT @ vectors.to(device)[..., None]).contiguous()
         answers.append(frames @ tb.Heat(0.01)(laplacian, coordinates))

@@ -19,7 +19,8 @@ AXES = np.array([[0.3, -1.2, 0.7], [2.0, 0.1, -0.4], [0.0, 0.0, 1.0]])
 
 
 def rotation(lat, lon):
-    """Solid rotations about three axes, one a time: components ``(3, rows, columns, 2)`` of the vectors omega x p."""
+    """Solid rotations about three axes, one a time: components ``(3, rows, columns, 2)`` of the
+    vectors omega x p."""
     phi, lam = np.meshgrid(np.radians(lat), np.radians(lon), indexing="ij")
     p = np.stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])
     east = np.stack([-np.sin(lam), np.cos(lam), 0 * lam])
@@ -36,7 +37,9 @@ def series(ticks, points=3):
     """Wind that grows by one a step."""
     ticks = np.asarray(ticks)
     values = np.broadcast_to(ticks[:, None, None].astype(float), (len(ticks), points, 2))
-    return from_points(clock(6 * ticks), np.arange(points), np.arange(points), values, np.ones(points), "made up")
+    return from_points(
+        clock(6 * ticks), np.arange(points), np.arange(points), values, np.ones(points), "made up"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +54,15 @@ def test_embedded_lies_on_the_sphere_and_is_tangent(embedded):
     assert np.allclose(np.linalg.norm(embedded.points, axis=1), 1)
     assert np.allclose(embedded.frames.swapaxes(1, 2) @ embedded.frames, np.eye(2))
     assert np.abs(np.einsum("tnd,nd->tn", embedded.ambient, embedded.points)).max() < 1e-12
-    assert np.allclose(np.einsum("nda,tnd->tna", embedded.frames, embedded.ambient), embedded.components)
+    assert np.allclose(
+        np.einsum("nda,tnd->tna", embedded.frames, embedded.ambient), embedded.components
+    )
     assert np.isclose(embedded.area.sum(), 1) and embedded.area.min() > 0
-    assert len(embedded) == 132 and not embedded.filled.any() and np.isfinite(embedded.components).all()
+    assert (
+        len(embedded) == 132
+        and not embedded.filled.any()
+        and np.isfinite(embedded.components).all()
+    )
 
 
 def test_embedded_blows_as_the_atmosphere_does(embedded):
@@ -62,7 +71,9 @@ def test_embedded_blows_as_the_atmosphere_does(embedded):
     assert ring[-50] > 5 and ring[-15] < -1 and ring[15] < -1  # westerlies, trade winds
     july, january = embedded.during(slice(6, None, 12)), embedded.during(slice(0, None, 12))
     somalia = (embedded.lat == 10) & (embedded.lon == 55)
-    assert july.components[:, somalia, 1].mean() > 8 > 0 > january.components[:, somalia, 1].mean()  # monsoon
+    assert (
+        july.components[:, somalia, 1].mean() > 8 > 0 > january.components[:, somalia, 1].mean()
+    )  # monsoon
 
 
 def test_embedded_frames_are_those_of_from_latlon(embedded):
@@ -71,7 +82,9 @@ def test_embedded_frames_are_those_of_from_latlon(embedded):
     assert np.allclose(bundle.to_coordinates(few.ambient[0])[..., 0], few.components[0])
 
 
-@pytest.mark.parametrize("lon", [np.arange(0, 360, 10.0), np.arange(-180, 180, 10.0), np.arange(0, 361, 10.0)])
+@pytest.mark.parametrize(
+    "lon", [np.arange(0, 360, 10.0), np.arange(-180, 180, 10.0), np.arange(0, 361, 10.0)]
+)
 @pytest.mark.parametrize("lat", [np.linspace(90, -90, 19), np.linspace(-90, 90, 19)])
 def test_rotations_are_exact_everywhere_poles_included(lat, lon):
     data = from_grid(clock([0, 6, 12]), lat, lon, rotation(lat, lon), "rotation")
@@ -83,7 +96,8 @@ def test_rotations_are_exact_everywhere_poles_included(lat, lon):
 
 
 def test_rows_at_a_pole_that_are_no_vector_give_a_warning(tmp_path):
-    """A constant eastward component at all longitudes of the pole is not one vector; a rotation across it is."""
+    """A constant eastward component at all longitudes of the pole is not one vector; a rotation
+    across it is."""
     lat, lon = np.linspace(90, -90, 19), np.arange(0, 360, 10.0)
     wind = rotation(lat, lon)[:1]
     coords = {"time": clock([0]), "lat": lat, "lon": lon}
@@ -93,7 +107,8 @@ def test_rows_at_a_pole_that_are_no_vector_give_a_warning(tmp_path):
     ds.to_netcdf(tmp_path / "wind.nc")
     for read in (lambda: tb.datasets.load_wind(ds), lambda: tb.io.read_field(tmp_path / "wind.nc")):
         with pytest.warns(
-            errors.SuspiciousDataWarning, match=r"72 cells at common places, such as a pole.* by [1-9]\d+%"
+            errors.SuspiciousDataWarning,
+            match=r"72 cells at common places, such as a pole.* by [1-9]\d+%",
         ):
             read()
 
@@ -107,8 +122,12 @@ def test_areas_are_exact():
     assert np.allclose(data.area @ data.points, 0, atol=1e-12)
     moments = np.einsum("n,ni,nj->ij", data.area, data.points, data.points)
     assert np.allclose(moments, np.eye(3) / 3, atol=1e-3)
-    assert np.isclose(longitude_widths(np.array([350.0, 355, 0, 5])).sum(), np.radians(20))  # a region across zero
-    assert np.isclose(latitude_bands(np.array([10.0])), np.sin(np.radians(10.5)) - np.sin(np.radians(9.5))).all()
+    assert np.isclose(
+        longitude_widths(np.array([350.0, 355, 0, 5])).sum(), np.radians(20)
+    )  # a region across zero
+    assert np.isclose(
+        latitude_bands(np.array([10.0])), np.sin(np.radians(10.5)) - np.sin(np.radians(9.5))
+    ).all()
 
 
 # Samples of points.
@@ -139,7 +158,9 @@ def test_samples_are_even_on_the_sphere(embedded):
 def test_subsets(embedded):
     some = embedded.sample(50, rng=1)
     few = embedded.at(some)
-    assert np.array_equal(few.points, embedded.points[some]) and np.array_equal(few.ambient, embedded.ambient[:, some])
+    assert np.array_equal(few.points, embedded.points[some]) and np.array_equal(
+        few.ambient, embedded.ambient[:, some]
+    )
     assert np.isclose(few.area.sum(), 1) and np.array_equal(some, embedded.sample(50, rng=1))
     assert np.array_equal(embedded.during(slice(3, 9)).components, embedded.components[3:9])
     with pytest.raises(errors.InvalidInputError, match="2520 points"):
@@ -167,7 +188,9 @@ def test_months_and_years_go_on_at_the_same_day_or_the_last(months, day, unit):
     times = (np.datetime64("1990-02") + months * np.arange(40)).astype("datetime64[D]") + day
     times = times.astype(f"datetime64[{unit}]")
     line = regular(times)
-    assert np.array_equal(line.after(times[:-1]), times[1:]) and np.array_equal(line.ticks, np.arange(40))
+    assert np.array_equal(line.after(times[:-1]), times[1:]) and np.array_equal(
+        line.ticks, np.arange(40)
+    )
     assert np.array_equal(line.after(times[0], np.arange(40)), times)
     assert np.array_equal(Clock.of(times, 40)[0].steps(times[9:], 31), np.arange(9, 40))
 
@@ -175,7 +198,9 @@ def test_months_and_years_go_on_at_the_same_day_or_the_last(months, day, unit):
 def test_months_without_the_day_have_their_last_one():
     times = np.array(["2025-11-30", "2025-12-30", "2026-01-30"], "datetime64[D]")
     later = ["2026-02-28", "2026-03-30", "2026-04-30"]
-    assert np.array_equal(regular(times).after(times[-1], np.arange(1, 4)), np.array(later, "datetime64[D]"))
+    assert np.array_equal(
+        regular(times).after(times[-1], np.arange(1, 4)), np.array(later, "datetime64[D]")
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +219,9 @@ def test_irregular_times_are_refused(times):
         regular(times)
 
 
-@pytest.mark.parametrize("start, month", [("2000-01-01", "2000-02-01"), ("2000-01-16", "2000-02-16")])
+@pytest.mark.parametrize(
+    "start, month", [("2000-01-01", "2000-02-01"), ("2000-01-16", "2000-02-16")]
+)
 def test_a_missing_month_is_filled_at_its_own_date(start, month):
     offset = np.datetime64(start) - np.datetime64("2000-01-01")
     months = np.arange("2000-01", "2001-01", dtype="datetime64[M]").astype("datetime64[D]") + offset
@@ -208,11 +235,15 @@ def test_a_missing_month_is_filled_at_its_own_date(start, month):
 def test_windows_never_straddle_gaps_and_never_score_what_was_filled(steps, horizon):
     ticks = np.concatenate([[0, 1], 1 + np.cumsum(steps)])
     if np.bincount(np.diff(ticks)).argmax() != 1:
-        ticks = np.concatenate([ticks, ticks[-1] + np.arange(1, len(steps) + 2)])  # one step is the commonest
+        ticks = np.concatenate(
+            [ticks, ticks[-1] + np.arange(1, len(steps) + 2)]
+        )  # one step is the commonest
     data = series(ticks)
     seen = np.isin(data.times, clock(6 * ticks))
     assert np.array_equal(~data.filled, seen) and data.filled.sum() == (np.diff(ticks) == 2).sum()
-    assert np.allclose(data.components[:, 0, 0], (data.times - START) / (6 * HOUR))  # linear, so filled exactly
+    assert np.allclose(
+        data.components[:, 0, 0], (data.times - START) / (6 * HOUR)
+    )  # linear, so filled exactly
     lengths = [s.stop - s.start for s in regular(data.times).segments()]
     assert sum(lengths) == len(data)
     expected = sum(max(n - 2 * horizon, 0) for n in lengths)
@@ -248,9 +279,14 @@ def test_missing_values():
     assert np.flatnonzero(data.filled) == [3] and np.array_equal(data.lat, [0, 1, 3, 4])
     there = [0, 1, 3, 4]
     assert np.allclose(data.components[3], (values[2] + values[4])[there] / 2)
-    assert "1 points without values dropped" in data.provenance and "1 of 8 times filled in" in data.provenance
+    assert (
+        "1 points without values dropped" in data.provenance
+        and "1 of 8 times filled in" in data.provenance
+    )
     holes[5, 0, 1] = np.nan
-    with pytest.raises(errors.NonFiniteError, match="1 of 28 values are missing, at 1 points and 1 times"):
+    with pytest.raises(
+        errors.NonFiniteError, match="1 of 28 values are missing, at 1 points and 1 times"
+    ):
         from_points(clock(6 * np.arange(8)), lat, lon, holes, np.ones(5), "made up")
     with pytest.raises(errors.NonFiniteError, match="no value at all"):
         from_points(clock([0]), lat, lon, np.full((1, 5, 2), np.nan), np.ones(5), "made up")
@@ -258,7 +294,9 @@ def test_missing_values():
 
 def test_wrong_shapes_are_refused():
     with pytest.raises(errors.ShapeError, match="components"):
-        WindData(clock([0]), np.zeros(3), np.zeros(3), np.zeros((1, 2, 2)), np.ones(3) / 3, "made up")
+        WindData(
+            clock([0]), np.zeros(3), np.zeros(3), np.zeros((1, 2, 2)), np.ones(3) / 3, "made up"
+        )
     with pytest.raises(errors.ShapeError, match="expected an array of shape"):
         from_grid(clock([0]), np.arange(3.0), np.arange(4.0), np.zeros((1, 4, 3, 2)), "made up")
     for nonsense in (3, WindData, "missing.nc"):

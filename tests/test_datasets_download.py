@@ -1,4 +1,5 @@
-"""Downloads, against a server inside the test: whole and checked, or a named error and nothing left behind."""
+"""Downloads, against a server inside the test: whole and checked, or a named error and nothing left
+behind."""
 
 import hashlib
 import io
@@ -25,7 +26,9 @@ def component(name):
     """Four daily means of the rotation about the Earth's axis: u = cos(lat), v = 0."""
     values = np.broadcast_to(np.cos(np.radians(LAT))[:, None], (4, 7, 12)) * (name == "uwnd")
     days = np.datetime64("2016-01-01", "ns") + np.arange(4) * np.timedelta64(1, "D")
-    return xarray.Dataset({name: (("time", "lat", "lon"), values)}, {"time": days, "lat": LAT, "lon": LON})
+    return xarray.Dataset(
+        {name: (("time", "lat", "lon"), values)}, {"time": days, "lat": LAT, "lon": LON}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +158,10 @@ def test_a_damaged_cache_is_fetched_anew(server, files, get):
     content[-1] ^= 1
     (get.cache / NAME).write_bytes(content)
     right = (files / NAME).read_bytes()
-    assert get(sha256=hashlib.sha256(right).hexdigest()).read_bytes() == right and len(server.requests) == 2
+    assert (
+        get(sha256=hashlib.sha256(right).hexdigest()).read_bytes() == right
+        and len(server.requests) == 2
+    )
 
 
 def test_checksums(files, get):
@@ -211,7 +217,8 @@ def test_a_cache_that_cannot_be_written(get):
 
 
 @pytest.mark.parametrize(
-    "url", ["http://example.org", "ftp://example.org", "http://localhost.example.org", "file:///etc"]
+    "url",
+    ["http://example.org", "ftp://example.org", "http://localhost.example.org", "file:///etc"],
 )
 def test_only_https(url, tmp_path, monkeypatch):
     monkeypatch.setenv(MIRROR, url)

@@ -21,7 +21,9 @@ U, V = np.random.default_rng(0).normal(size=(2, 4, 9, 18))
 
 def dataset(u="u10", v="v10", lat="lat", lon="lon", time="time", attrs=()):
     ds = xarray.Dataset(
-        {u: ((time, lat, lon), U), v: ((time, lat, lon), V)}, {time: DAYS, lat: LAT, lon: LON}, {"title": "Made up"}
+        {u: ((time, lat, lon), U), v: ((time, lat, lon), V)},
+        {time: DAYS, lat: LAT, lon: LON},
+        {"title": "Made up"},
     )
     for name, values in dict(attrs).items():
         ds[name].attrs.update(values)
@@ -79,7 +81,9 @@ def test_a_dataset_is_reproduced_exactly(ds):
 def test_names_can_be_given():
     ds = dataset("zonal", "meridional")
     same_wind(load_wind(ds, u="zonal", v="meridional"))
-    with pytest.raises(errors.InvalidInputError, match=r"the dataset has zonal, meridional. Name them"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"the dataset has zonal, meridional. Name them"
+    ):
         load_wind(ds)
 
 
@@ -127,7 +131,11 @@ def test_its_own_dataset_is_read_back(tmp_path):
     data = load_wind(dataset().isel(time=[0, 1, 3]))
     assert np.flatnonzero(data.filled) == [2]
     data.dataset.to_netcdf(tmp_path / "wind.nc")
-    for again in (load_wind(data.dataset), load_wind(tmp_path / "wind.nc"), load_wind(str(tmp_path / "wind.nc"))):
+    for again in (
+        load_wind(data.dataset),
+        load_wind(tmp_path / "wind.nc"),
+        load_wind(str(tmp_path / "wind.nc")),
+    ):
         for name in ("times", "lat", "lon", "components"):
             assert np.array_equal(getattr(again, name), getattr(data, name))
 
@@ -155,7 +163,9 @@ def test_an_installed_package_never_looks_above_itself(monkeypatch):
         wind_folder()
     for package in (tangentbundle, tangentbundle_cli):
         for file in Path(package.__file__).parent.rglob("*.py"):
-            assert not re.search(r"\.parents\b|\.parent\.parent|__file__.*\.\.", file.read_text()), file
+            assert not re.search(
+                r"\.parents\b|\.parent\.parent|__file__.*\.\.", file.read_text()
+            ), file
 
 
 # The real analyses; they are not in the repository.
@@ -179,12 +189,17 @@ def test_gfs_blocks(folder, gfs):
     missing = ["2026-04-08T00", "2026-07-06T12", "2026-07-09T06", "2026-08-06T12"]
     assert np.array_equal(data.times[data.filled], np.array(missing, "datetime64[ns]"))
     assert [s.stop - s.start for s in regular(data.times).segments()] == [175, 190]
-    assert len(data.lat) == 73 * 144 - 2 * 143 and "286 cells at the place of another" in data.provenance  # both poles
+    assert (
+        len(data.lat) == 73 * 144 - 2 * 143
+        and "286 cells at the place of another" in data.provenance
+    )  # both poles
     for horizon in (20, 50, 80):
         w = data.windows(horizon)
         assert len(w) == 175 + 190 - 4 * horizon
         assert not data.filled[w.targets[w.scored]].any()
-        assert np.ptp(np.concatenate([w.inputs, w.targets], axis=1), axis=1).max() == 2 * horizon - 1
+        assert (
+            np.ptp(np.concatenate([w.inputs, w.targets], axis=1), axis=1).max() == 2 * horizon - 1
+        )
     with xarray.open_dataset(folder / "gfs_10m_2p5deg_6h_blockB.nc") as raw:
         last = raw.isel(time=-1).sel(lat=-40, lon=100, method="nearest")
         here = (data.lat == -40) & (data.lon == 100)
@@ -192,9 +207,13 @@ def test_gfs_blocks(folder, gfs):
 
 
 def test_gfs_is_smooth_at_the_poles(gfs):
-    """A pole's wind is like that around it; with frames turned wrongly it would differ by more than its own size."""
+    """A pole's wind is like that around it; with frames turned wrongly it would differ by more than
+    its own size."""
     data = gfs.during(slice(0, None, 10))
     for sign in (1, -1):
         pole, ring = data.lat == 90 * sign, data.lat == 87.5 * sign
         difference = data.ambient[:, ring].mean(axis=1) - data.ambient[:, pole][:, 0]
-        assert np.linalg.norm(difference, axis=1).mean() < 0.5 * np.linalg.norm(data.ambient[:, pole], axis=-1).mean()
+        assert (
+            np.linalg.norm(difference, axis=1).mean()
+            < 0.5 * np.linalg.norm(data.ambient[:, pole], axis=-1).mean()
+        )

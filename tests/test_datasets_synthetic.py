@@ -14,12 +14,17 @@ def tangent_part(sample):
 
 @pytest.fixture(scope="module")
 def large():
-    return {field: torus_field(40_000, field, seed=0) for field in (Torus.paper_field, Torus.tangent_field)}
+    return {
+        field: torus_field(40_000, field, seed=0)
+        for field in (Torus.paper_field, Torus.tangent_field)
+    }
 
 
 def test_points_are_on_the_torus_and_uniform_by_area(large):
     points = large[Torus.tangent_field].points
-    assert np.allclose((np.hypot(points[:, 0], points[:, 1]) - 0.3) ** 2 + points[:, 2] ** 2, 0.1**2)
+    assert np.allclose(
+        (np.hypot(points[:, 0], points[:, 1]) - 0.3) ** 2 + points[:, 2] ** 2, 0.1**2
+    )
     theta, phi = Torus().angles(points)
     spread = 5 / np.sqrt(2 * len(points))
     assert abs(np.cos(theta).mean() - 0.1 / (2 * 0.3)) < spread  # zero if uniform in angle
@@ -30,13 +35,17 @@ def test_one_field_is_tangent_and_the_printed_one_is_a_quarter_normal(large):
     for field, normal in ((Torus.tangent_field, 0.0), (Torus.paper_field, 0.25)):
         sample = large[field]
         assert np.allclose(np.linalg.norm(sample.vectors, axis=1), 1)
-        assert np.isclose(1 - (tangent_part(sample) ** 2).sum(axis=1).mean(), normal, atol=0.01 * bool(normal))
+        assert np.isclose(
+            1 - (tangent_part(sample) ** 2).sum(axis=1).mean(), normal, atol=0.01 * bool(normal)
+        )
 
 
 def test_frames_are_tangent(large):
     sample = large[Torus.tangent_field]
     theta, phi = Torus().angles(sample.points)
-    normal = np.stack([np.cos(theta) * np.cos(phi), np.cos(theta) * np.sin(phi), np.sin(theta)], axis=1)
+    normal = np.stack(
+        [np.cos(theta) * np.cos(phi), np.cos(theta) * np.sin(phi), np.sin(theta)], axis=1
+    )
     assert np.abs(np.einsum("nd,nda->na", normal, sample.frames)).max() < 1e-12
     assert np.allclose(sample.frames.swapaxes(1, 2) @ sample.frames, np.eye(2))
 
@@ -52,7 +61,9 @@ def test_noise_has_its_variance_in_every_direction(large):
     clean = large[Torus.paper_field]
     noisy = clean.noisy(0.3, seed=1)
     error = noisy.vectors - clean.vectors
-    assert np.allclose(np.cov(error.T), 0.09 * np.eye(3), atol=0.005) and noisy.points is clean.points
+    assert (
+        np.allclose(np.cov(error.T), 0.09 * np.eye(3), atol=0.005) and noisy.points is clean.points
+    )
 
 
 def test_clouds_are_as_the_paper_says():
@@ -71,7 +82,8 @@ def test_clouds_are_as_the_paper_says():
 
 @pytest.mark.parametrize("stretch", [False, True])
 def test_surfaces_fill_the_unit_cube(stretch):
-    """With one factor the longest side is one and proportions are those of the surface; otherwise all sides are one."""
+    """With one factor the longest side is one and proportions are those of the surface; otherwise
+    all sides are one."""
     clouds, labels = torus_klein_clouds(2, points=20_000, seed=2, stretch=stretch)
     for label, surface in enumerate((Torus(), KleinBottle(3))):
         sides = np.ptp(clouds[int(np.flatnonzero(labels == label)[0])], axis=0)

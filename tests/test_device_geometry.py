@@ -1,4 +1,5 @@
-"""Geometry by tensors, as it runs on GPUs, against the compiled path: here with tensors of the CPU."""
+"""Geometry by tensors, as it runs on GPUs, against the compiled path: here with tensors of the
+CPU."""
 
 import warnings
 
@@ -40,9 +41,13 @@ CLOUDS = {
     "circle": (Sphere(1).sample(200, seed=0), {"neighbors": 24}),
     "three-sphere": (Sphere(3).sample(700, seed=1), {"neighbors": 30}),
     "flat torus in R^4": (FlatTorus((1, 1)).sample(700, seed=0), {"neighbors": 24}),
-    "torus in R^20": (np.pad(Torus().sample(700, seed=0), ((0, 0), (0, 17))) @ TURN, {"neighbors": 24}),
+    "torus in R^20": (
+        np.pad(Torus().sample(700, seed=0), ((0, 0), (0, 17))) @ TURN,
+        {"neighbors": 24},
+    ),
     "noise in R^20": (
-        np.pad(Torus().sample(700, seed=0), ((0, 0), (0, 17))) + 0.01 * RNG.standard_normal((700, 20)),
+        np.pad(Torus().sample(700, seed=0), ((0, 0), (0, 17)))
+        + 0.01 * RNG.standard_normal((700, 20)),
         {"neighbors": 24, "dim": 2},
     ),
     "small and far away": (1e-3 * Sphere(2).sample(600, seed=3) + 5.0, {"neighbors": 20}),
@@ -71,8 +76,12 @@ def test_bundles_equal_those_of_the_cpu(name, dtype, monkeypatch):
         bundle = tb.TangentBundle.from_points(x, **options)
     np.testing.assert_array_equal(bundle.order, expected.order)
     np.testing.assert_array_equal(bundle.sorted_graph.indices, expected.sorted_graph.indices)
-    np.testing.assert_allclose(bundle.sorted_graph.distances, expected.sorted_graph.distances, rtol=tol)
-    np.testing.assert_allclose([bundle.eps, bundle.eps_pca], [expected.eps, expected.eps_pca], rtol=tol)
+    np.testing.assert_allclose(
+        bundle.sorted_graph.distances, expected.sorted_graph.distances, rtol=tol
+    )
+    np.testing.assert_allclose(
+        [bundle.eps, bundle.eps_pca], [expected.eps, expected.eps_pca], rtol=tol
+    )
     assert torch.equal(bundle.points, x) and repr(bundle) == repr(expected)
     planes = [b.frames @ b.frames.mT for b in (bundle, expected)]
     assert float((planes[0] - planes[1]).abs().max()) < 10 * tol
@@ -80,7 +89,10 @@ def test_bundles_equal_those_of_the_cpu(name, dtype, monkeypatch):
     assert abs(lap.scale / reference.scale - 1) < 10 * tol and lap.dtype == dtype
     torch.testing.assert_close(lap.mass, reference.mass, rtol=tol, atol=0)
     vectors = torch.randn(*x.shape, 2, dtype=dtype)
-    assert relative_error(ambient(bundle, lap, vectors), ambient(expected, reference, vectors)) < 10 * tol
+    assert (
+        relative_error(ambient(bundle, lap, vectors), ambient(expected, reference, vectors))
+        < 10 * tol
+    )
     functions = torch.randn(len(x), 1, 2, dtype=dtype)
     scalar = [b.scalar().laplacian() @ functions for b in (bundle, expected)]
     assert relative_error(*scalar) < 10 * tol
@@ -155,10 +167,16 @@ def test_eigenvectors_of_many_small_matrices(size):
     values, vectors = leading(matrices, count)
     expected = np.linalg.eigvalsh(matrices.numpy())[:, ::-1][:, :count]
     np.testing.assert_allclose(values.numpy(), expected, atol=1e-8)
-    np.testing.assert_allclose((matrices @ vectors).numpy(), (vectors * values[:, None]).numpy(), atol=1e-6)
-    np.testing.assert_allclose((vectors.mT @ vectors).numpy()[1:], np.tile(np.eye(count), (49, 1, 1)), atol=1e-9)
+    np.testing.assert_allclose(
+        (matrices @ vectors).numpy(), (vectors * values[:, None]).numpy(), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        (vectors.mT @ vectors).numpy()[1:], np.tile(np.eye(count), (49, 1, 1)), atol=1e-9
+    )
     if size <= 4:
-        np.testing.assert_allclose(jacobi(matrices)[0].sum(1), matrices.diagonal(dim1=1, dim2=2).sum(1), rtol=1e-12)
+        np.testing.assert_allclose(
+            jacobi(matrices)[0].sum(1), matrices.diagonal(dim1=1, dim2=2).sum(1), rtol=1e-12
+        )
 
 
 def test_closest_orthogonal_matrices():
@@ -184,18 +202,25 @@ def test_clouds_at_once_equal_clouds_one_by_one(dtype):
     """Of different sizes, places and units."""
     sizes = [90, 130, 101, 64]
     spaces = [Sphere(2), Torus(), Sphere(2), Torus()]
-    clouds = [(1 + k) * s.sample(n, seed=k) - k for k, (s, n) in enumerate(zip(spaces, sizes, strict=True))]
+    clouds = [
+        (1 + k) * s.sample(n, seed=k) - k
+        for k, (s, n) in enumerate(zip(spaces, sizes, strict=True))
+    ]
     parts = [torch.from_numpy(cloud).to(dtype) for cloud in clouds]
     points, batch = torch.cat(parts), torch.repeat_interleave(torch.arange(4), torch.tensor(sizes))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        one_by_one = tb.join([tb.TangentBundle.from_points(p, dim=2, neighbors=20).laplacian() for p in parts])
+        one_by_one = tb.join(
+            [tb.TangentBundle.from_points(p, dim=2, neighbors=20).laplacian() for p in parts]
+        )
         found = tb.TangentBundle.from_batch(points, batch, dim=2, neighbors=20)
     tol = 1e-9 if dtype == torch.float64 else 1e-4
     v = torch.randn(len(points), 3, 2, dtype=dtype)
 
     def image(lap):
-        return torch.einsum("nij,njc->nic", lap.frames, lap @ torch.einsum("nij,nic->njc", lap.frames, v))
+        return torch.einsum(
+            "nij,njc->nic", lap.frames, lap @ torch.einsum("nij,nic->njc", lap.frames, v)
+        )
 
     assert found.sizes == tuple(sizes)
     torch.testing.assert_close(found.mass, one_by_one.mass, rtol=tol, atol=0)
@@ -212,7 +237,10 @@ def test_paper_scales_and_functions_of_clouds_at_once():
         bundles = [tb.TangentBundle.from_points(p, dim=2, **options) for p in clouds]
     for got, expected in (
         (found.laplacian(calibrate=False), [b.laplacian(calibrate=False) for b in bundles]),
-        (found.scalar_laplacian(calibrate=False), [b.scalar().laplacian(calibrate=False) for b in bundles]),
+        (
+            found.scalar_laplacian(calibrate=False),
+            [b.scalar().laplacian(calibrate=False) for b in bundles],
+        ),
         (found.scalar_laplacian(), [b.scalar().laplacian() for b in bundles]),
     ):
         assert got.parts[0].terms == expected[0].terms
@@ -225,8 +253,12 @@ def test_distances_of_neighbours_by_tree_and_by_pairs(dtype):
     points = torch.from_numpy(Torus().sample(140, seed=0)).to(dtype)
     x, cloud, sizes = clouds_of(points, np.repeat([3, 5, 9], [30, 70, 40]))
     wanted = torch.tensor([4, 69, 1])
-    for a, b in zip(*(f(x, cloud, sizes, wanted) for f in (_reach_by_tree, _reach_by_pairs)), strict=True):
-        torch.testing.assert_close(a.double(), b, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=0)
+    for a, b in zip(
+        *(f(x, cloud, sizes, wanted) for f in (_reach_by_tree, _reach_by_pairs)), strict=True
+    ):
+        torch.testing.assert_close(
+            a.double(), b, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=0
+        )
 
 
 def test_float32_clouds_of_distant_parts_keep_their_edges():
@@ -235,7 +267,9 @@ def test_float32_clouds_of_distant_parts_keep_their_edges():
     points = np.concatenate([sphere, sphere + 1e5]).astype(np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = tb.TangentBundle.from_batch(points, np.zeros(600, int), dim=2, neighbors=12).parts[0]
+        found = tb.TangentBundle.from_batch(points, np.zeros(600, int), dim=2, neighbors=12).parts[
+            0
+        ]
         expected = tb.TangentBundle.from_points(points, dim=2, neighbors=12).laplacian()
     assert found.num_edges == expected.num_edges
     assert found.frames.dtype == torch.float32
@@ -260,7 +294,9 @@ def test_batches_warn_of_what_clouds_warn_of(warning, dim, options):
     }[warning]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tb.TangentBundle.from_batch(np.concatenate([first, second]), np.arange(120) // 60, dim=dim, **options)
+        tb.TangentBundle.from_batch(
+            np.concatenate([first, second]), np.arange(120) // 60, dim=dim, **options
+        )
     assert warning in [one.category for one in caught]
 
 
@@ -274,13 +310,19 @@ def test_an_outlier_takes_its_neighbours_from_its_own_cloud():
         found = tb.TangentBundle.from_batch(np.concatenate(clouds), batch, dim=2, neighbors=12)
         expected = tb.TangentBundle.from_points(clouds[1], dim=2, neighbors=12).frames
     got = found.parts[1].frames.numpy()
-    np.testing.assert_allclose(got @ got.transpose(0, 2, 1), expected @ expected.transpose(0, 2, 1), atol=1e-8)
+    np.testing.assert_allclose(
+        got @ got.transpose(0, 2, 1), expected @ expected.transpose(0, 2, 1), atol=1e-8
+    )
 
 
 def test_bad_batches_are_refused():
     points = torch.from_numpy(Sphere(2).sample(60, seed=0))
     batch = torch.arange(60) // 30
-    for bad, error in ((batch.flip(0), InvalidInputError), (batch[:-1], ShapeError), (batch * 0.5, ShapeError)):
+    for bad, error in (
+        (batch.flip(0), InvalidInputError),
+        (batch[:-1], ShapeError),
+        (batch * 0.5, ShapeError),
+    ):
         with pytest.raises(error):
             tb.TangentBundle.from_batch(points, bad, dim=2, neighbors=9)
     with pytest.raises(TooFewPointsError):

@@ -33,15 +33,21 @@ def test_torus_is_orientable_and_klein_bottle_is_not(space, seed):
 
 
 @pytest.mark.parametrize(
-    "space", [Sphere(1), Sphere(2), Sphere(3), FlatTorus(), Ellipsoid(), SwissRoll(), KleinBottle(3)], ids=repr
+    "space",
+    [Sphere(1), Sphere(2), Sphere(3), FlatTorus(), Ellipsoid(), SwissRoll(), KleinBottle(3)],
+    ids=repr,
 )
 def test_orientability_of_other_spaces(space):
     points = space.sample(2000, seed=0)
-    crossing = repr(space) == repr(KleinBottle(3))  # there no scale is right, and the automatic one warns
+    crossing = repr(space) == repr(
+        KleinBottle(3)
+    )  # there no scale is right, and the automatic one warns
     with warnings.catch_warnings():
         if crossing:
             warnings.simplefilter("ignore", TangentBundleWarning)
-        bundle = TangentBundle.from_points(points, dim=space.dim, neighbors=40 if crossing else None)
+        bundle = TangentBundle.from_points(
+            points, dim=space.dim, neighbors=40 if crossing else None
+        )
     assert bundle.diagnose(quiet=True).orientable == space.orientable
 
 
@@ -55,13 +61,18 @@ def test_orientability_does_not_depend_on_the_frames(space):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_few_wrong_edges_do_not_unmake_orientability(seed):
-    """A sphere on which the transport of three pairs of points is turned into a reflection: no signs fit them all."""
+    """A sphere on which the transport of three pairs of points is turned into a reflection: no
+    signs fit them all."""
     bundle = TangentBundle.from_points(Sphere(2).sample(1000, seed=seed))
     graph, det = bundle.sorted_graph, bundle.connection.det.copy()
     for e in np.random.default_rng(seed).choice(graph.num_edges, 3, replace=False):
         i, j = graph.rows[e], graph.indices[e]
-        det[((graph.rows == i) & (graph.indices == j)) | ((graph.rows == j) & (graph.indices == i))] *= -1
-    wrong = dataclasses.replace(bundle, connection=dataclasses.replace(bundle.connection, det=det), sorted_frames=None)
+        det[
+            ((graph.rows == i) & (graph.indices == j)) | ((graph.rows == j) & (graph.indices == i))
+        ] *= -1
+    wrong = dataclasses.replace(
+        bundle, connection=dataclasses.replace(bundle.connection, det=det), sorted_frames=None
+    )
     report = wrong.diagnose(quiet=True)
     assert not report.consistent and report.frustration == pytest.approx(6 / graph.num_edges)
     assert report.orientable
@@ -69,14 +80,17 @@ def test_a_few_wrong_edges_do_not_unmake_orientability(seed):
 
 
 def test_steep_edges_have_no_say():
-    """The length of an edge is the determinant between its frames; where it is small its sign is chance."""
+    """The length of an edge is the determinant between its frames; where it is small its sign is
+    chance."""
     sphere = Sphere(2)
     points = sphere.sample(400, seed=0)
     bundle = TangentBundle.from_frames(points, sphere.frames(points), eps=1.5)
     edges, graph = confident_edges(bundle), bundle.sorted_graph
     cosine = np.sum(bundle.sorted_points[graph.rows] * bundle.sorted_points[graph.indices], axis=1)
     assert edges.num_edges == (np.abs(cosine) > 0.8).sum() < graph.num_edges
-    np.testing.assert_allclose(np.abs(edges.distances), np.abs(cosine[np.abs(cosine) > 0.8]), atol=1e-12)
+    np.testing.assert_allclose(
+        np.abs(edges.distances), np.abs(cosine[np.abs(cosine) > 0.8]), atol=1e-12
+    )
 
 
 def test_signs_on_a_cycle():
@@ -98,8 +112,15 @@ def test_everything_promised_is_there():
     points = space.sample(1000, seed=0)
     bundle = TangentBundle.from_points(points)
     report = bundle.diagnose(space.tangent_field(points), quiet=True)
-    promised = {line.strip(" ,") for line in Diagnosis.__doc__.split("``")[1::2]} - {"TangentBundle.diagnose", "print"}
-    assert promised == {f.name for f in dataclasses.fields(Diagnosis)} - {"num_points", "dim", "eps"}
+    promised = {line.strip(" ,") for line in Diagnosis.__doc__.split("``")[1::2]} - {
+        "TangentBundle.diagnose",
+        "print",
+    }
+    assert promised == {f.name for f in dataclasses.fields(Diagnosis)} - {
+        "num_points",
+        "dim",
+        "eps",
+    }
     degrees = bundle.graph.degrees
     assert report.num_points == 1000 and report.dim == 2 and report.eps == bundle.eps
     assert report.neighbors == (degrees.min(), np.median(degrees), degrees.max())
@@ -107,7 +128,10 @@ def test_everything_promised_is_there():
     assert report.neighborhood_share == pytest.approx(np.median(degrees) / 999)
     assert sum(report.dimension_histogram.values()) == 1000 and report.dimension_histogram[2] > 800
     residual = bundle.pca.residual(2)
-    assert report.frame_residual == (pytest.approx(np.median(residual)), pytest.approx(residual.max()))
+    assert report.frame_residual == (
+        pytest.approx(np.median(residual)),
+        pytest.approx(residual.max()),
+    )
     assert 0 < report.frame_residual[0] < report.frame_residual[1] < 0.5
     assert report.normal_share < 0.01
 
@@ -141,8 +165,15 @@ def test_everything_is_printed(capsys):
 def test_what_is_not_known_is_not_printed():
     points = Sphere(2).sample(300, seed=0)
     report = TangentBundle.from_frames(points, Sphere(2).frames(points)).diagnose(quiet=True)
-    assert report.dimension_histogram is None and report.frame_residual is None and report.normal_share is None
-    assert not any(word in str(report) for word in ("local dimensions", "residual variance", "normal component"))
+    assert (
+        report.dimension_histogram is None
+        and report.frame_residual is None
+        and report.normal_share is None
+    )
+    assert not any(
+        word in str(report)
+        for word in ("local dimensions", "residual variance", "normal component")
+    )
 
 
 @pytest.mark.parametrize("space", SPACES, ids=repr)

@@ -1,4 +1,5 @@
-"""Gradients of geometry: the same operator as without them, and gradients that agree with finite differences."""
+"""Gradients of geometry: the same operator as without them, and gradients that agree with finite
+differences."""
 
 import numpy as np
 import pytest
@@ -18,8 +19,11 @@ SPACES = {
 
 
 def loss(bundle, laplacian, lengths):
-    """A number that depends on weights, frames, transports and mass, and not on the choice of frames."""
-    ambient = torch.linspace(-1, 1, lengths * bundle.points.shape[1], dtype=torch.float64).reshape(lengths, -1)
+    """A number that depends on weights, frames, transports and mass, and not on the choice of
+    frames."""
+    ambient = torch.linspace(-1, 1, lengths * bundle.points.shape[1], dtype=torch.float64).reshape(
+        lengths, -1
+    )
     x = bundle.to_coordinates(ambient)
     y = tb.Heat(0.05)(laplacian, x, method=tb.Chebyshev(1e-12))
     return (bundle.to_ambient(y)[..., 0] * ambient.flip(0)).sum() + laplacian.inner(x, y).sum()
@@ -35,10 +39,15 @@ def test_same_operator_and_right_gradients(name):
     assert relative_error(laplacian.to_dense(), plain.to_dense()) < 1e-9
     (gradient,) = torch.autograd.grad(loss(moving, laplacian, 120), points)
 
-    direction, step = torch.from_numpy(np.random.default_rng(0).standard_normal((120, points.shape[1]))), 1e-6
+    direction, step = (
+        torch.from_numpy(np.random.default_rng(0).standard_normal((120, points.shape[1]))),
+        1e-6,
+    )
     ends = []
     for sign in (1, -1):  # the same graph, scales and constants at moved points
-        other = tb.DifferentiableBundle(points.detach() + sign * step * direction, moving.bundle, moving.pca_center)
+        other = tb.DifferentiableBundle(
+            points.detach() + sign * step * direction, moving.bundle, moving.pca_center
+        )
         ends.append(float(loss(other, other.laplacian(), 120)))
     expected = (ends[0] - ends[1]) / (2 * step)
     assert float((gradient * direction).sum()) == pytest.approx(expected, rel=1e-5, abs=1e-7)
@@ -46,14 +55,20 @@ def test_same_operator_and_right_gradients(name):
 
 def test_a_given_radius_of_the_local_pca_holds_where_neighbours_are_few():
     angles = 2 * np.pi * (np.arange(60) + 0.2 * np.sin(np.arange(60))) / 60
-    points = torch.from_numpy(np.stack([np.cos(angles), np.sin(angles), np.cos(2 * angles)], axis=1))
-    moving = tb.DifferentiableBundle.from_points(points, dim=1, eps_pca=0.14)  # two or three neighbours
+    points = torch.from_numpy(
+        np.stack([np.cos(angles), np.sin(angles), np.cos(2 * angles)], axis=1)
+    )
+    moving = tb.DifferentiableBundle.from_points(
+        points, dim=1, eps_pca=0.14
+    )  # two or three neighbours
     assert relative_error(moving.frames, torch.as_tensor(moving.bundle.frames)) < 1e-9
 
 
 def test_a_rotation_changes_nothing():
     """The gradient of an invariant loss is orthogonal to all rotations of space."""
-    points = torch.from_numpy(tb.manifolds.Ellipsoid((1.0, 0.8, 0.6)).sample(150, seed=0)).requires_grad_()
+    points = torch.from_numpy(
+        tb.manifolds.Ellipsoid((1.0, 0.8, 0.6)).sample(150, seed=0)
+    ).requires_grad_()
     moving = tb.DifferentiableBundle.from_points(points)
     laplacian = moving.laplacian()
     height = moving.to_coordinates(points)  # a field that turns with the points
@@ -88,19 +103,29 @@ def recurrent_outputs(net):
 
 def joined_with_itself(layer):
     """The layer on two copies of a bundle."""
-    return lambda x, lap: layer(torch.cat([x, 0.3 * x]), tb.join([lap, lap])).unflatten(0, (2, len(x)))
+    return lambda x, lap: layer(torch.cat([x, 0.3 * x]), tb.join([lap, lap])).unflatten(
+        0, (2, len(x))
+    )
 
 
 CLASSES = [getattr(nn, name) for name in nn.__all__ if isinstance(getattr(nn, name), type)]
-ACTIVATIONS = [c for c in CLASSES if issubclass(c, nn.Activation) and c is not nn.Activation and c.gauge_equivariant]
+ACTIVATIONS = [
+    c
+    for c in CLASSES
+    if issubclass(c, nn.Activation) and c is not nn.Activation and c.gauge_equivariant
+]
 
 READERS = {
     **{f"{kind.__name__} alone": kind() for kind in ACTIVATIONS},
     "AmbientThenProject of sines": nn.AmbientThenProject(torch.sin),
     "two copies joined": joined_with_itself(nn.AmbientThenProject()),
-    "network": nn.TNN([1, 3, 2], step=0.05, activation=nn.AmbientThenProject(), method=tb.Chebyshev(1e-12)).double(),
+    "network": nn.TNN(
+        [1, 3, 2], step=0.05, activation=nn.AmbientThenProject(), method=tb.Chebyshev(1e-12)
+    ).double(),
     "recurrent network": recurrent_outputs(
-        nn.RecurrentTNN([1, 2, 2], step=0.05, activation=nn.AmbientThenProject(), method=tb.Chebyshev(1e-12)).double()
+        nn.RecurrentTNN(
+            [1, 2, 2], step=0.05, activation=nn.AmbientThenProject(), method=tb.Chebyshev(1e-12)
+        ).double()
     ),
 }
 """Gauge-equivariant maps of a signal and an operator."""
@@ -125,13 +150,17 @@ def test_gradients_through_layers_that_read_frames(name, reader):
     probe, direction = torch.randn(2, *points.shape, generator=generator, dtype=torch.float64)
     layer = READERS[reader]
     with torch.no_grad():
-        loss_of_layer(moving, layer, probe)  # what is cached without gradients must not serve those with
+        loss_of_layer(
+            moving, layer, probe
+        )  # what is cached without gradients must not serve those with
     (gradient,) = torch.autograd.grad(loss_of_layer(moving, layer, probe), points)
 
     step = 1e-6
     ends = []
     for sign in (1, -1):
-        other = tb.DifferentiableBundle(points.detach() + sign * step * direction, moving.bundle, moving.pca_center)
+        other = tb.DifferentiableBundle(
+            points.detach() + sign * step * direction, moving.bundle, moving.pca_center
+        )
         with torch.no_grad():
             ends.append(float(loss_of_layer(other, layer, probe)))
     expected = (ends[0] - ends[1]) / (2 * step)

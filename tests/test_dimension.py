@@ -10,7 +10,15 @@ from tangentbundle import TangentBundle, VarianceShare, WidestGap
 from tangentbundle.errors import DimensionWarning, InvalidInputError
 from tangentbundle.geometry.dimension import resolve_dimension
 from tangentbundle.geometry.search import nearest_distances
-from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Product, Sphere, SwissRoll, Torus
+from tangentbundle.manifolds import (
+    Ellipsoid,
+    FlatTorus,
+    KleinBottle,
+    Product,
+    Sphere,
+    SwissRoll,
+    Torus,
+)
 
 SPACES = [
     Sphere(1),
@@ -57,7 +65,9 @@ def test_noise_in_fifty_dimensions(space):
 @pytest.mark.parametrize("n, spaces", [(60, [Sphere(1), Sphere(2), Sphere(3)]), (200, SPACES[:11])])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_few_points(n, spaces, seed):
-    assert {repr(s): found(s.sample(n, seed=seed)) for s in spaces} == {repr(s): s.dim for s in spaces}
+    assert {repr(s): found(s.sample(n, seed=seed)) for s in spaces} == {
+        repr(s): s.dim for s in spaces
+    }
 
 
 @pytest.mark.parametrize("n", [200, 2000])
@@ -106,7 +116,16 @@ def test_a_clean_sphere_does_not_warn():
 def test_variance_share_by_hand():
     # Shares 0.4, 0.7, 0.9, 1.
     singular = np.array([[4.0, 3.0, 2.0, 1.0]])
-    for gamma, expected in [(0.3, 1), (0.4, 1), (0.41, 2), (0.7, 2), (0.8, 3), (0.9, 3), (0.95, 4), (1.0, 4)]:
+    for gamma, expected in [
+        (0.3, 1),
+        (0.4, 1),
+        (0.41, 2),
+        (0.7, 2),
+        (0.8, 3),
+        (0.9, 3),
+        (0.95, 4),
+        (1.0, 4),
+    ]:
         assert VarianceShare(gamma).count(singular).tolist() == [expected]
 
 
@@ -124,13 +143,19 @@ def test_variance_share_by_hand():
 )
 def test_variance_share_is_that_of_the_paper(points, eps_pca):
     for gamma in (0.5, 0.8, 0.9, 0.99, 1.0):
-        expected = np.array([local_dimension(points, i, eps_pca, gamma) for i in range(len(points))])
+        expected = np.array(
+            [local_dimension(points, i, eps_pca, gamma) for i in range(len(points))]
+        )
         assert np.array_equal(VarianceShare(gamma).local(points, eps_pca), expected)
         assert found(points, VarianceShare(gamma), eps_pca) == int(np.median(expected))
-        assert found(points, VarianceShare(gamma, mean=True), eps_pca) == int(np.floor(expected.mean() + 0.5))
+        assert found(points, VarianceShare(gamma, mean=True), eps_pca) == int(
+            np.floor(expected.mean() + 0.5)
+        )
 
 
-@pytest.mark.filterwarnings("ignore::tangentbundle.errors.DimensionWarning")  # at 0.03 many points say 2
+@pytest.mark.filterwarnings(
+    "ignore::tangentbundle.errors.DimensionWarning"
+)  # at 0.03 many points say 2
 @pytest.mark.parametrize("eps_pca", [0.03, 0.1])
 def test_variance_share_on_the_torus_of_the_experiments(eps_pca):
     """Curvature fills the third direction at these scales: the rule of the paper answers 3."""

@@ -1,4 +1,5 @@
-"""Every block of code of README and documentation runs, and prints what the page says (how exactly: `pages`)."""
+"""Every block of code of README and documentation runs, and prints what the page says (how exactly:
+`pages`)."""
 
 import os
 import re
@@ -56,29 +57,47 @@ def test_page(page, folder):
             words = shlex.split(command)
             if command.startswith(IN_A_CLONE):
                 continue
-            printed = run_tool(words[1:]) if words[0] == "tangentbundle" else run_shell([command], folder, BIN)[0]
+            printed = (
+                run_tool(words[1:])
+                if words[0] == "tangentbundle"
+                else run_shell([command], folder, BIN)[0]
+            )
             check(printed, output, f"$ {command}")
 
 
 @pytest.mark.parametrize(
     "example",
-    [pytest.param(e, id=e.stem, marks=[pytest.mark.slow] if e.stem in LONG else []) for e in EXAMPLES],
+    [
+        pytest.param(e, id=e.stem, marks=[pytest.mark.slow] if e.stem in LONG else [])
+        for e in EXAMPLES
+    ],
 )
 def test_example(example, folder, capsys):
     """It prints what the gallery says and draws a picture, and the gallery has one."""
     runpy.run_path(str(example), run_name="__main__")
-    check(capsys.readouterr().out, (ROOT / f"docs/gallery/{example.stem}.txt").read_text(), example.name)
+    check(
+        capsys.readouterr().out,
+        (ROOT / f"docs/gallery/{example.stem}.txt").read_text(),
+        example.name,
+    )
     assert Path(f"out/{example.stem}.png").stat().st_size > 5000
     assert (ROOT / f"docs/gallery/{example.stem}.png").stat().st_size > 5000
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_and_pictures_exist(page):
-    made = {"benchmarks.md", "gallery/index.md", "reference/index.md", *(f"gallery/{e.stem}.md" for e in EXAMPLES)}
+    made = {
+        "benchmarks.md",
+        "gallery/index.md",
+        "reference/index.md",
+        *(f"gallery/{e.stem}.md" for e in EXAMPLES),
+    }
     for target in re.findall(r"\]\(([^)#]+)[)#]", page.read_text()):
         path = page.parent / target
         generated = os.path.relpath(path, ROOT / "docs") in made
-        assert target.startswith("https://") or path.exists() or generated, f"{page.name} links to {target}"
+        assert target.startswith("https://") or path.exists() or generated, (
+            f"{page.name} links to {target}"
+        )
 
 
 def test_the_reference_has_every_public_name(monkeypatch):
@@ -87,7 +106,9 @@ def test_the_reference_has_every_public_name(monkeypatch):
     modules = reference.public_modules()
     packages = {path.parent.name for path in (ROOT / "src/tangentbundle").glob("*/__init__.py")}
     offered = {name for name in packages if hasattr(getattr(tb, name), "__all__")}
-    assert offered <= set(modules), "a package with an __all__ is missing in scripts/pages/reference.py"
+    assert offered <= set(modules), (
+        "a package with an __all__ is missing in scripts/pages/reference.py"
+    )
     for module in modules.values():
         names = reference.public_names(module)
         assert names and all(getattr(getattr(module, name), "__doc__", None) for name in names)
@@ -107,25 +128,44 @@ def test_formulas_become_mathml(monkeypatch):
 @pytest.mark.slow
 def test_the_site_builds_and_needs_no_network(tmp_path):
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and not done.stdout + done.stderr
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > 40
     for page in pages:
         text = page.read_text()
-        assert not re.search(r'<(?:script|img|iframe)[^>]+src="?https?:|<link[^>]+stylesheet[^>]+https?:', text), (
-            page.name
+        assert not re.search(
+            r'<(?:script|img|iframe)[^>]+src="?https?:|<link[^>]+stylesheet[^>]+https?:', text
+        ), page.name
+        assert "arithmatex" not in text and ":math:" not in text, (
+            f"{page.name} has a formula that was not made"
         )
-        assert "arithmatex" not in text and ":math:" not in text, f"{page.name} has a formula that was not made"
 
 
 @pytest.mark.slow
 def test_a_newcomer(tmp_path):
-    """A fresh clone, and every command of the first pages as printed, one after the other (takes minutes)."""
+    """A fresh clone, and every command of the first pages as printed, one after the other (takes
+    minutes)."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tmp_path / "clone")], check=True)
-    found = [block for page in FIRST_STEPS for block in blocks(page.read_text()) if block.kind == "console"]
-    steps = dict(step for block in found for step in block.commands)  # what both pages ask for is done once
+    found = [
+        block
+        for page in FIRST_STEPS
+        for block in blocks(page.read_text())
+        if block.kind == "console"
+    ]
+    steps = dict(
+        step for block in found for step in block.commands
+    )  # what both pages ask for is done once
     printed = run_shell(list(steps), tmp_path / "clone")
     for (command, output), got in zip(steps.items(), printed, strict=True):
         check(got, output, f"$ {command}")

@@ -1,4 +1,5 @@
-"""Gridded winds and currents: the same field in every layout, analytic gains, coasts, and xarray in, xarray out."""
+"""Gridded winds and currents: the same field in every layout, analytic gains, coasts, and xarray
+in, xarray out."""
 
 import dask
 import dask.array
@@ -11,7 +12,13 @@ from scipy.special import sph_harm_y
 import tangentbundle as tb
 from tangentbundle import earth
 from tangentbundle.earth.operator import cells_of
-from tangentbundle.errors import BoundaryWarning, InvalidInputError, MissingColumnsError, RankDeficientError, UnitsError
+from tangentbundle.errors import (
+    BoundaryWarning,
+    InvalidInputError,
+    MissingColumnsError,
+    RankDeficientError,
+    UnitsError,
+)
 from tangentbundle.geometry.known_frames import latlon_frames
 from tangentbundle.io import Request
 from tangentbundle.io.datasets import from_dataset, to_dataset
@@ -20,12 +27,17 @@ DIMS = ("lat", "lon")
 
 
 def regular(step=5.0, wrap=False):
-    return xr.Dataset(coords={"lat": np.arange(90, -91, -step), "lon": np.arange(0, 361 if wrap else 360, step)})
+    return xr.Dataset(
+        coords={"lat": np.arange(90, -91, -step), "lon": np.arange(0, 361 if wrap else 360, step)}
+    )
 
 
 def curvilinear(step=5.0):
     """The regular grid with its poles on the equator; `angle` turns its axes to east and north."""
-    lat, lon = (a.ravel() for a in np.meshgrid(np.arange(-87.5, 90, step), np.arange(0, 360, step), indexing="ij"))
+    lat, lon = (
+        a.ravel()
+        for a in np.meshgrid(np.arange(-87.5, 90, step), np.arange(0, 360, step), indexing="ij")
+    )
     points, frames, _ = latlon_frames(lat, lon)
     turn = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
     x, y, z = turn @ points.T
@@ -36,7 +48,9 @@ def curvilinear(step=5.0):
     shape = (len(lon) // len(np.arange(0, 360, step)), -1)
     names = {"lat": lat, "lon": lon, "angle": angle}
     units = {"lat": "degrees_north", "lon": "degrees_east", "angle": "degrees"}
-    return xr.Dataset(coords={k: (("j", "i"), a.reshape(shape), {"units": units[k]}) for k, a in names.items()})
+    return xr.Dataset(
+        coords={k: (("j", "i"), a.reshape(shape), {"units": units[k]}) for k, a in names.items()}
+    )
 
 
 def unstructured(n=3000):
@@ -67,11 +81,14 @@ LAYOUTS = {
 
 
 def harmonic(points, frames, degree, order, h=1e-5):
-    """The gradient of a spherical harmonic and the same turned, coordinates (n, 2) both, and the harmonic."""
+    """The gradient of a spherical harmonic and the same turned, coordinates (n, 2) both, and the
+    harmonic."""
 
     def values(x):
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
-        return sph_harm_y(degree, order, np.arccos(np.clip(x[:, 2], -1, 1)), np.arctan2(x[:, 1], x[:, 0])).real
+        return sph_harm_y(
+            degree, order, np.arccos(np.clip(x[:, 2], -1, 1)), np.arctan2(x[:, 1], x[:, 0])
+        ).real
 
     sides = (frames[:, :, k] for k in (0, 1))
     east, north = ((values(points + h * s) - values(points - h * s)) / (2 * h) for s in sides)
@@ -102,13 +119,16 @@ def test_components_and_coordinates_are_inverse(name, dtype):
     for count in (2, 3):
         components = grid.to_components(x, count)
         assert components.dtype == dtype and components.shape == (2, *grid.shape, count)
-        assert np.allclose(grid.to_coordinates(components), x, atol=1e-5 if dtype == np.float32 else 1e-12)
+        assert np.allclose(
+            grid.to_coordinates(components), x, atol=1e-5 if dtype == np.float32 else 1e-12
+        )
     assert np.isclose(grid.areas.sum(), 4 * np.pi, rtol=2e-3) and (grid.areas > 0).all()
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_gain_is_that_of_the_heat_flow(name):
-    """Within 2 % for wavelengths of 11 cells and more; elsewhere than at the poles no better than there."""
+    """Within 2 % for wavelengths of 11 cells and more; elsewhere than at the poles no better than
+    there."""
     ds = LAYOUTS[name]
     grid = earth.Grid.of(ds)
     cell = np.sqrt(grid.areas.max())
@@ -119,11 +139,14 @@ def test_gain_is_that_of_the_heat_flow(name):
         exact = 2 ** (-(k * (k + 1) - 1) / (degree * (degree + 1) - 1))
         x = np.stack([gradient, rotated])
         y = at_points(earth.smooth(wind(ds, x), f"{scale} km"))
-        gain = np.einsum("n,tna,tna->t", grid.areas, x, y) / np.einsum("n,tna,tna->t", grid.areas, x, x)
+        gain = np.einsum("n,tna,tna->t", grid.areas, x, y) / np.einsum(
+            "n,tna,tna->t", grid.areas, x, x
+        )
         assert np.allclose(gain, exact, rtol=0.02), (k, m, gain, exact)
     x = rotation(grid)
     error = np.abs(
-        at_points(earth.smooth(wind(ds, x), "10000 km")) - 2 ** (-1 / (2 * np.pi * earth.RADIUS / 1e7) ** 2) * x
+        at_points(earth.smooth(wind(ds, x), "10000 km"))
+        - 2 ** (-1 / (2 * np.pi * earth.RADIUS / 1e7) ** 2) * x
     )
     polar = np.abs(grid.lat) > 80
     assert error.max() < 2e-3 and error[polar].max() < 1.5 * error[~polar].max()
@@ -131,7 +154,8 @@ def test_gain_is_that_of_the_heat_flow(name):
 
 @pytest.mark.parametrize("first", [90.0, 88.75])
 def test_rotations_have_no_larger_errors_at_the_poles(first):
-    """The Laplacian of a rotation is minus the rotation, up to a quarter of the squared step, in every row."""
+    """The Laplacian of a rotation is minus the rotation, up to a quarter of the squared step, in
+    every row."""
     ds = xr.Dataset(coords={"lat": np.arange(first, -90.01, -2.5), "lon": np.arange(0, 360, 2.5)})
     grid = earth.Grid.of(ds)
     part = cells_of(grid, np.ones(len(grid), bool))
@@ -140,7 +164,8 @@ def test_rotations_have_no_larger_errors_at_the_poles(first):
     for axis in ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.3, -0.5, 0.81)):
         x = rotation(grid, axis)
         assert (
-            np.linalg.norm(part.laplacians["d"] @ x[..., None] + x[..., None], axis=1).max() < np.radians(2.5) ** 2 / 4
+            np.linalg.norm(part.laplacians["d"] @ x[..., None] + x[..., None], axis=1).max()
+            < np.radians(2.5) ** 2 / 4
         )
         error = np.abs(at_points(earth.smooth(wind(ds, x), scale)) - gain * x).max(axis=1)
         assert error[polar].max() < 1.01 * error[~polar].max() < 2e-6
@@ -176,7 +201,8 @@ def test_smoothing_is_self_adjoint_and_contracts():
     for options in ({}, {"taper": True}):
         y = at_points(earth.smooth(wind(ds, x), "4000 km", **options))
         ab, ba, yy, xx = (
-            np.nansum(grid.areas[:, None] * p * q) for p, q in ((x[0], y[1]), (y[0], x[1]), (y, y), (x, x))
+            np.nansum(grid.areas[:, None] * p * q)
+            for p, q in ((x[0], y[1]), (y[0], x[1]), (y, y), (x, x))
         )
         assert np.isclose(ab, ba, rtol=1e-5, atol=1e-8) and yy < xx
         assert np.array_equal(np.isnan(y), np.isnan(x))
@@ -189,16 +215,21 @@ def test_a_scale_may_vary():
     constant = xr.DataArray(np.full(grid.shape, 3000.0), dims=DIMS, attrs={"units": "km"})
     a, b = (earth.smooth(field, scale) for scale in ("3000 km", constant))
     assert np.allclose(a["u"], b["u"], atol=1e-6)
-    north = earth.smooth(field, xr.where(field.lat > 0, 6000.0, 1.0).broadcast_like(field.u).assign_attrs(units="km"))
+    north = earth.smooth(
+        field, xr.where(field.lat > 0, 6000.0, 1.0).broadcast_like(field.u).assign_attrs(units="km")
+    )
     south = field.lat < -20
     assert np.allclose(north["v"].where(south, 0), field["v"].where(south, 0), atol=0.01)
-    assert float((north["u"] ** 2).sel(lat=slice(80, 20)).mean()) < 0.3 * float((field["u"] ** 2).mean())
+    assert float((north["u"] ** 2).sel(lat=slice(80, 20)).mean()) < 0.3 * float(
+        (field["u"] ** 2).mean()
+    )
     with pytest.raises(UnitsError, match="units of length"):
         earth.smooth(field, constant.drop_attrs())
 
 
 def sea(strait=True, isolated=True):
-    """A sea with islands, cut in two by a meridional wall of land and its antipode, with a strait or none."""
+    """A sea with islands, cut in two by a meridional wall of land and its antipode, with a strait
+    or none."""
     ds = regular(5.0)
     land = np.zeros((37, 72), bool)
     land[[0, 1, 35, 36]] = True
@@ -227,20 +258,27 @@ def test_nothing_passes_through_land(strait):
 
 
 def test_no_normal_flow_at_coasts():
-    """In a channel along the equator: flow along it is free, flow across it decays as a sine that is zero at walls."""
+    """In a channel along the equator: flow along it is free, flow across it decays as a sine that
+    is zero at walls."""
     ds = xr.Dataset(coords={"lat": np.arange(-19.5, 20, 1.0), "lon": np.arange(0, 360, 4.0)})
     channel = (abs(ds.lat) < 8) & (ds.lon >= 0)
     wave = np.cos(np.pi * ds.lat / 16)  # zero at the sides of cells, 8 degrees north and south
     across = ds.assign(u=0 * wave + 0 * ds.lon, v=wave + 0 * ds.lon).where(channel)
-    along = ds.assign(u=np.cos(np.radians(ds.lat)) + 0 * ds.lon, v=0 * wave + 0 * ds.lon).where(channel)
+    along = ds.assign(u=np.cos(np.radians(ds.lat)) + 0 * ds.lon, v=0 * wave + 0 * ds.lon).where(
+        channel
+    )
     for scale in (1000.0, 4000.0):
         found = earth.smooth(across, scale, no_normal_flow=True)
         gain = earth.response(scale).response(np.array([(180 / 16) ** 2]))
         assert abs(found.v - gain * across.v).max() < 4e-3 and abs(found.u).max() < 1e-3
-        free, walled = (earth.smooth(along, scale, no_normal_flow=option) for option in (False, True))
+        free, walled = (
+            earth.smooth(along, scale, no_normal_flow=option) for option in (False, True)
+        )
         assert abs(walled.u - free.u).max() < 1e-6 and abs(walled.v).max() < 1e-9
     assert "no_normal_flow=True" in found.attrs["history"]
-    assert float(earth.smooth(across, 4000.0).v.sel(lat=0.5).mean()) > 0.5  # natural: the mean stays
+    assert (
+        float(earth.smooth(across, 4000.0).v.sel(lat=0.5).mean()) > 0.5
+    )  # natural: the mean stays
 
 
 def test_no_normal_flow_is_a_contraction():
@@ -249,7 +287,9 @@ def test_no_normal_flow_is_a_contraction():
     x = np.random.default_rng(0).standard_normal((2, len(grid), 2))
     field = wind(ds, x).where(xr.DataArray(~land, dims=DIMS))
     y = earth.smooth(field, "3000 km", no_normal_flow=True)
-    weight = xr.DataArray(grid.to_cells(grid.areas[:, None])[..., 0], dims=DIMS)  # land at the poles: each cell once
+    weight = xr.DataArray(
+        grid.to_cells(grid.areas[:, None])[..., 0], dims=DIMS
+    )  # land at the poles: each cell once
     inner = lambda a, b: float((weight * (a.u * b.u + a.v * b.v)).sum())  # noqa: E731
     first, second = (dict(time=k) for k in (0, 1))
     ab, ba = inner(field.isel(first), y.isel(second)), inner(y.isel(first), field.isel(second))
@@ -257,7 +297,9 @@ def test_no_normal_flow_is_a_contraction():
     free = earth.smooth(field, "3000 km")
     assert inner(y, y) < inner(free, free) and np.array_equal(np.isnan(y.u), np.isnan(free.u))
     whole = wind(ds, x)
-    xr.testing.assert_allclose(earth.smooth(whole, "3000 km").u, earth.smooth(whole, "3000 km", no_normal_flow=True).u)
+    xr.testing.assert_allclose(
+        earth.smooth(whole, "3000 km").u, earth.smooth(whole, "3000 km", no_normal_flow=True).u
+    )
 
 
 def test_derivatives_and_decomposition_of_harmonics():
@@ -269,7 +311,10 @@ def test_derivatives_and_decomposition_of_harmonics():
     inside = np.abs(grid.lat) < 85
     for found, exact in ((earth.divergence(field), -20 * f), (earth.vorticity(field), -24 * g)):
         error = grid.to_points(found.values[..., None])[:, 0] * earth.RADIUS - exact
-        assert found.attrs["units"] == "s-1" and np.abs(error[inside]).max() < 0.01 * np.abs(exact).max()
+        assert (
+            found.attrs["units"] == "s-1"
+            and np.abs(error[inside]).max() < 0.01 * np.abs(exact).max()
+        )
         assert np.abs(error).max() < 0.03 * np.abs(exact).max()
     parts = earth.decompose(field)
     for name, exact in (("divergent", gradient), ("rotational", 2 * rotated)):
@@ -278,7 +323,8 @@ def test_derivatives_and_decomposition_of_harmonics():
     for name, exact in (("velocity_potential", f), ("stream_function", 2 * g)):
         error = grid.to_points(parts[name].values[..., None])[:, 0] - earth.RADIUS * exact
         assert (
-            parts[name].attrs["units"] == "m2 s-1" and np.abs(error).max() < 0.01 * earth.RADIUS * np.abs(exact).max()
+            parts[name].attrs["units"] == "m2 s-1"
+            and np.abs(error).max() < 0.01 * earth.RADIUS * np.abs(exact).max()
         )
     total = sum(parts[f"u_{part}"] for part in ("divergent", "rotational", "remainder"))
     assert np.allclose(total, field["u"]) and parts["u_remainder"].attrs["units"] == "km/h"
@@ -286,9 +332,14 @@ def test_derivatives_and_decomposition_of_harmonics():
 
 @pytest.mark.parametrize("end", ["Gaussian", "pole left out"])
 def test_global_grids_without_a_row_at_the_poles_are_closed(end):
-    """Solid-body rotation is all rotational: no boundary at the last row fixes its stream function."""
+    """Solid-body rotation is all rotational: no boundary at the last row fixes its stream
+    function."""
     gaussian = np.degrees(np.arcsin(np.polynomial.legendre.leggauss(36)[0]))
-    ds = regular().isel(lat=slice(1, -1)) if end == "pole left out" else regular().assign(lat=gaussian)
+    ds = (
+        regular().isel(lat=slice(1, -1))
+        if end == "pole left out"
+        else regular().assign(lat=gaussian)
+    )
     grid = earth.Grid.of(ds)
     field = wind(ds, rotation(grid))
     parts = earth.decompose(field)
@@ -307,13 +358,16 @@ def test_parts_that_are_nothing_but_rounding_converge():
 
 
 def test_decomposition_of_a_sea():
-    """Gradients of any function, and rotated gradients of functions that vanish at coasts, are recovered."""
+    """Gradients of any function, and rotated gradients of functions that vanish at coasts, are
+    recovered."""
     ds, land = sea(isolated=False)
     grid = earth.Grid.of(ds)
     part = cells_of(grid, ~grid.to_points(land[..., None].astype(float))[:, 0].astype(bool))
     smooth = np.exp(-((grid.lat[part.index] - 10) ** 2 + (grid.lon[part.index] - 40) ** 2) / 300)
     x = np.full((2, len(grid), 2), np.nan)
-    for k, z in enumerate((grid.points[part.index, 1] ** 2, 1j * np.where(part.coast, 0.0, smooth))):
+    for k, z in enumerate(
+        (grid.points[part.index, 1] ** 2, 1j * np.where(part.coast, 0.0, smooth))
+    ):
         vectors = part.gradient @ z
         x[k, part.index] = np.stack([vectors.real, vectors.imag], axis=-1)
     parts = earth.decompose(wind(ds, x), tol=1e-6)
@@ -325,7 +379,8 @@ def test_decomposition_of_a_sea():
 
 @pytest.mark.parametrize("size", [0, 2])
 def test_decompositions_do_not_depend_on_chunks(size):
-    """Noise on a grid with land, cells here and there or continents, solved one field at a time and all together."""
+    """Noise on a grid with land, cells here and there or continents, solved one field at a time and
+    all together."""
     rng, ds = np.random.default_rng(1), regular(5.0)
     heights = gaussian_filter(rng.standard_normal((37, 72)), size, mode=["nearest", "wrap"])
     land = xr.DataArray(heights > np.quantile(heights, 0.7), dims=DIMS)
@@ -343,16 +398,24 @@ def test_spectra_sum_to_the_energy():
     energy = 0.5 * np.einsum("n,tna,tna->t", grid.areas, x, x) / grid.areas.sum()
     assert np.allclose(found.sum("wavelength"), energy, rtol=1e-6) and (found > -1e-9).all()
     assert found[0].values.argmax() == 0 and found.attrs["units"] == "m2 s-2"
-    assert 0.5 < float(found.wavelength[found[1].values.argmax()]) / (2 * np.pi * earth.RADIUS / 1e3 / 10.4) < 2
+    assert (
+        0.5
+        < float(found.wavelength[found[1].values.argmax()])
+        / (2 * np.pi * earth.RADIUS / 1e3 / 10.4)
+        < 2
+    )
 
 
 def test_speed_direction_axes_and_ambient_components_are_one_field():
     ds = regular(10.0)
     grid = earth.Grid.of(ds)
-    field = wind(ds, rotation(grid) + 0.1 * np.random.default_rng(0).standard_normal((len(grid), 2)))
+    field = wind(
+        ds, rotation(grid) + 0.1 * np.random.default_rng(0).standard_normal((len(grid), 2))
+    )
     expected = earth.smooth(field, "3000 km")
     polar = field.assign(
-        wind_speed=np.hypot(field.u, field.v), wind_from_direction=np.degrees(np.arctan2(-field.u, -field.v))
+        wind_speed=np.hypot(field.u, field.v),
+        wind_from_direction=np.degrees(np.arctan2(-field.u, -field.v)),
     )
     found = earth.smooth(polar.drop_vars(["u", "v"]), "3000 km")
     assert np.allclose(found["eastward_wind"], expected["u"])
@@ -367,7 +430,9 @@ def test_speed_direction_axes_and_ambient_components_are_one_field():
     assert np.allclose(at_points(a), at_points(b)) and not np.allclose(a["u"], b["u"])
 
 
-@pytest.mark.parametrize("names", [("clat", "clon"), ("latCell", "lonCell"), ("TLAT", "TLON"), ("lat_rho", "lon_rho")])
+@pytest.mark.parametrize(
+    "names", [("clat", "clon"), ("latCell", "lonCell"), ("TLAT", "TLON"), ("lat_rho", "lon_rho")]
+)
 def test_usual_names_of_coordinates(names):
     ds = unstructured(400)
     expected = earth.Grid.of(ds)
@@ -387,7 +452,10 @@ def test_the_reader_of_series_knows_radians_and_angles():
         grid = earth.Grid.of(ds)
         field = wind(ds, rotation(grid))
         data = tb.datasets.load_wind(field.expand_dims(time=[np.datetime64("2026-01-01", "ns")]))
-        there, read = grid.to_coordinates(np.stack([field.u, field.v], -1)), from_dataset(field, Request())
+        there, read = (
+            grid.to_coordinates(np.stack([field.u, field.v], -1)),
+            from_dataset(field, Request()),
+        )
         expected = np.einsum("nxa,na->nx", grid.frames, there)
         for found in (data.ambient[0], read.vectors[0]):
             np.testing.assert_allclose(found, expected, atol=1e-12)
@@ -400,8 +468,13 @@ def test_lazy_and_what_is_kept():
     x = np.random.default_rng(0).standard_normal((6, 2, len(grid), 2)).astype(np.float32)
     x[4:, :, 30:40] = np.nan
     field = wind(ds, x).assign_coords(time=np.arange(6)).assign(t2m=(("time",), np.ones(6)))
-    field = field.transpose("time", "lat", "member", "lon").assign_attrs(history="made", title="winds")
-    field["u"].attrs["standard_name"], field["u"].encoding = "eastward_wind", {"dtype": "int16", "scale_factor": 0.1}
+    field = field.transpose("time", "lat", "member", "lon").assign_attrs(
+        history="made", title="winds"
+    )
+    field["u"].attrs["standard_name"], field["u"].encoding = (
+        "eastward_wind",
+        {"dtype": "int16", "scale_factor": 0.1},
+    )
     computed = []
 
     def watch(block):
@@ -427,14 +500,25 @@ def test_lazy_and_what_is_kept():
         now = call(field)
         for variable in now:
             assert later[variable].chunks is not None and later[variable].dtype == np.float32
-            assert np.allclose(later[variable].values, now[variable].values, rtol=1e-4, atol=1e-4, equal_nan=True), name
+            assert np.allclose(
+                later[variable].values, now[variable].values, rtol=1e-4, atol=1e-4, equal_nan=True
+            ), name
         computed.clear()
     smooth = earth.smooth(lazy, "5000 km")
-    assert smooth["u"].dims == field["u"].dims and smooth["u"].chunks == ((2, 2, 2), (13,), (1, 1), (24,))
+    assert smooth["u"].dims == field["u"].dims and smooth["u"].chunks == (
+        (2, 2, 2),
+        (13,),
+        (1, 1),
+        (24,),
+    )
     assert smooth["u"].attrs == field["u"].attrs and not smooth["u"].encoding
     assert smooth["t2m"].identical(field["t2m"]) and {*smooth.coords} == {*field.coords}
     lines = smooth.attrs["history"].splitlines()
-    assert smooth.attrs["title"] == "winds" and lines[0] == "made" and "smooth(filter_scale='5000 km'" in lines[1]
+    assert (
+        smooth.attrs["title"] == "winds"
+        and lines[0] == "made"
+        and "smooth(filter_scale='5000 km'" in lines[1]
+    )
 
 
 @pytest.mark.parametrize("marker", [-9999.0, 1e20])
@@ -459,7 +543,8 @@ def test_speeds_that_no_wind_has_are_missing(chunks, marker):
 
 
 def test_regions_have_natural_boundaries():
-    """A field that is parallel along the rim of a region, and a rotation inside of it, hardly change."""
+    """A field that is parallel along the rim of a region, and a rotation inside of it, hardly
+    change."""
     whole, region = regular(2.5), regular(2.5).sel(lat=slice(60, 20), lon=slice(10, 80))
     listed = region.stack(cell=DIMS).reset_index("cell")
     for ds in (region, listed):
@@ -488,7 +573,9 @@ def test_mistakes_are_named():
             earth.smooth(field, "500 km", vectors=names)
     for row in (np.nan, 60.0):
         with pytest.raises(InvalidInputError, match="finite, and no latitude"):
-            earth.smooth(field.assign_coords(lat=[90.0, 60.0, 30.0, row, -30.0, -60.0, -90.0]), "500 km")
+            earth.smooth(
+                field.assign_coords(lat=[90.0, 60.0, 30.0, row, -30.0, -60.0, -90.0]), "500 km"
+            )
     with pytest.raises(InvalidInputError, match="no values"):
         earth.smooth(field.expand_dims(time=[0]).isel(time=[]), "500 km")
     with pytest.raises(InvalidInputError, match="at least one"):
@@ -510,7 +597,9 @@ def test_mistakes_are_named():
     with pytest.raises(InvalidInputError, match="latitude"):
         earth.Grid.of(xr.Dataset({"u": ("x", np.zeros(4))}))
     with pytest.raises(InvalidInputError, match="768 pixels"):
-        earth.Grid.of(healpix(16).assign(crs=((), 0, {"grid_mapping_name": "healpix", "healpix_nside": 8})))
+        earth.Grid.of(
+            healpix(16).assign(crs=((), 0, {"grid_mapping_name": "healpix", "healpix_nside": 8}))
+        )
     turned = wind(curvilinear(), np.zeros((36 * 72, 2))).drop_vars("angle")
     turned["u"].attrs["standard_name"] = "sea_water_x_velocity"
     with pytest.raises(InvalidInputError, match="angle from east is needed"):

@@ -1,4 +1,5 @@
-"""Families of grids with analytic fields: all spacings, ends, orders and ranges of latitude and longitude."""
+"""Families of grids with analytic fields: all spacings, ends, orders and ranges of latitude and
+longitude."""
 
 import itertools
 
@@ -17,7 +18,8 @@ DIMS = ("lat", "lon")
 
 
 def rows(name, step):
-    """Ascending latitudes; the number in a name is the distance of the last row from the pole, in steps."""
+    """Ascending latitudes; the number in a name is the distance of the last row from the pole, in
+    steps."""
     count = round(180 / step)
     if name == "pole":
         return np.linspace(-90, 90, count + 1)
@@ -46,7 +48,9 @@ def columns(name, step):
 ROWS = ["pole", "Gaussian", "stretched", "0.02", "0.3", "0.5", "0.7", "1.0"]
 COLUMNS = ["even", "odd", "smooth", "jump"]
 PAIRED = [(row, COLUMNS[k % 4]) for k, row in enumerate(ROWS)]
-PAIRED += [pytest.param(row, COLUMNS[(k + 1) % 4], marks=pytest.mark.slow) for k, row in enumerate(ROWS)]
+PAIRED += [
+    pytest.param(row, COLUMNS[(k + 1) % 4], marks=pytest.mark.slow) for k, row in enumerate(ROWS)
+]
 """Each row with one of the columns, and with another one in slow tests."""
 
 
@@ -55,14 +59,21 @@ def dataset(lat, lon):
 
 
 def harmonic(grid, degree, order, turn, h=1e-5):
-    """The gradient of a spherical harmonic with axes turned by a rotation, the same turned by 90 degrees; the values"""
+    """The gradient of a spherical harmonic with axes turned by a rotation, the same turned by 90
+    degrees; the values"""
 
     def values(x):
         x = x @ turn / np.linalg.norm(x, axis=1, keepdims=True)
-        return sph_harm_y(degree, order, np.arccos(np.clip(x[:, 2], -1, 1)), np.arctan2(x[:, 1], x[:, 0])).real
+        return sph_harm_y(
+            degree, order, np.arccos(np.clip(x[:, 2], -1, 1)), np.arctan2(x[:, 1], x[:, 0])
+        ).real
 
     slopes = [
-        (values(grid.points + h * grid.frames[:, :, k]) - values(grid.points - h * grid.frames[:, :, k])) / (2 * h)
+        (
+            values(grid.points + h * grid.frames[:, :, k])
+            - values(grid.points - h * grid.frames[:, :, k])
+        )
+        / (2 * h)
         for k in (0, 1)
     ]
     east, north = slopes
@@ -89,7 +100,8 @@ def largest(x):
 
 
 def errors_of(ds, degree, order, seed):
-    """Largest errors, relative to the largest exact value: wrong parts, divergence and vorticity, and smoothing."""
+    """Largest errors, relative to the largest exact value: wrong parts, divergence and vorticity,
+    and smoothing."""
     grid = earth.Grid.of(ds)
     gradient, rotated, f = harmonic(grid, degree, order, rotation(seed))
     x = np.stack([gradient, rotated])
@@ -115,13 +127,20 @@ def errors_of(ds, degree, order, seed):
 
 @pytest.mark.parametrize(("row", "column"), PAIRED)
 def test_gradients_and_rotations_stay_what_they_are_on_every_grid(row, column):
-    """At all rows, also at the poles; errors fall with the step, to first order where columns of two widths meet."""
+    """At all rows, also at the poles; errors fall with the step, to first order where columns of
+    two widths meet."""
     coarse, fine = (
-        np.max([errors_of(dataset(rows(row, h), columns(column, h)), 3, k, seed=k) for k in (0, 1)], axis=0)
+        np.max(
+            [errors_of(dataset(rows(row, h), columns(column, h)), 3, k, seed=k) for k in (0, 1)],
+            axis=0,
+        )
         for h in (12.0, 6.0)
     )
     assert (fine < (0.06, 0.12, 0.01)).all(), fine
-    assert (fine < np.maximum((0.65, 0.85, 0.65) * coarse, (0.01, 0.01, 1e-3))).all(), (coarse, fine)
+    assert (fine < np.maximum((0.65, 0.85, 0.65) * coarse, (0.01, 0.01, 1e-3))).all(), (
+        coarse,
+        fine,
+    )
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -136,12 +155,16 @@ def test_cells_cover_the_sphere(row, column):
 
 
 ORDERED = [("Gaussian", "odd"), ("1.0", "jump")]
-ORDERED += [pytest.param(*names, marks=pytest.mark.slow) for names in (("Gaussian", "smooth"), ("1.0", "even"))]
+ORDERED += [
+    pytest.param(*names, marks=pytest.mark.slow)
+    for names in (("Gaussian", "smooth"), ("1.0", "even"))
+]
 
 
 @pytest.mark.parametrize(("row", "column"), ORDERED)
 def test_order_and_range_of_the_axes_do_not_matter(row, column):
-    """Descending rows, longitudes from -180 or from any other, in any order, and with the first one repeated."""
+    """Descending rows, longitudes from -180 or from any other, in any order, and with the first one
+    repeated."""
     rng = np.random.default_rng(0)
     ds = dataset(rows(row, 10.0), columns(column, 10.0))
     field = wind(ds, rng.standard_normal((2, len(earth.Grid.of(ds)), 2)))
@@ -164,7 +187,9 @@ def test_order_and_range_of_the_axes_do_not_matter(row, column):
         expected = call(field)
         for number, variant in enumerate(variants):
             found = call(variant).isel(lon=slice(0, len(lon)))
-            found = found.assign_coords(lon=np.round(found.lon % 360, 3), lat=np.round(found.lat, 3))
+            found = found.assign_coords(
+                lon=np.round(found.lon % 360, 3), lat=np.round(found.lat, 3)
+            )
             found = found.sortby(["lat", "lon"]).transpose(*expected.dims)
             difference = np.abs(found.values - expected.values).max()
             assert difference < 1e-4 * np.abs(expected).max(), (name, number)
@@ -172,19 +197,24 @@ def test_order_and_range_of_the_axes_do_not_matter(row, column):
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_regions_end_and_global_grids_do_not(column):
-    """A region has no edge across its gap; its columns have the widths that they have in the global grid."""
+    """A region has no edge across its gap; its columns have the widths that they have in the global
+    grid."""
     lon = columns(column, 5.0)
     lat = np.arange(-20, 21, 5.0)
     for start in range(0, len(lon), 7):
         for count in (2, 3, 5, len(lon) // 2, len(lon) - 6):
             chosen = np.roll(lon, -start)[:count]
             grid = earth.Grid.of(dataset(lat, chosen))
-            east_west = grid.volumes.pairs[grid.lat[grid.volumes.pairs[:, 0]] == grid.lat[grid.volumes.pairs[:, 1]]]
+            east_west = grid.volumes.pairs[
+                grid.lat[grid.volumes.pairs[:, 0]] == grid.lat[grid.volumes.pairs[:, 1]]
+            ]
             assert len(east_west) == len(lat) * (count - 1), (start, count)
             assert {*grid.lon[grid.volumes.rim]} >= {chosen[0], chosen[-1]}
             inner = longitude_widths(chosen)[1:-1]
             assert np.allclose(inner, np.roll(longitude_widths(lon), -start)[1 : count - 1])
-            steps = np.diff(np.append(chosen, chosen[-1:]) + 360 * (np.append(chosen, chosen[-1:]) < chosen[0]))[:-1]
+            steps = np.diff(
+                np.append(chosen, chosen[-1:]) + 360 * (np.append(chosen, chosen[-1:]) < chosen[0])
+            )[:-1]
             ends = np.radians(steps[[0, -1]])
             assert np.allclose(longitude_widths(chosen)[[0, -1]], ends)
 
@@ -208,7 +238,9 @@ def test_linear_fields_have_exact_derivatives_in_regions(column):
     vorticity = earth.vorticity(wind(ds, x)) * earth.RADIUS - exact
     divergence = earth.divergence(wind(ds, x)) * earth.RADIUS
     assert abs(vorticity).isel(lat=slice(1, -1)).max() < 3e-4
-    assert max(abs(vorticity).max(), abs(divergence).max()) < np.radians(1.0) / 2  # one-sided at the first rows
+    assert (
+        max(abs(vorticity).max(), abs(divergence).max()) < np.radians(1.0) / 2
+    )  # one-sided at the first rows
 
 
 def layouts(lat, lon):
@@ -216,8 +248,16 @@ def layouts(lat, lon):
     regular = dataset(lat, lon)
     stacked = regular.stack(cell=DIMS).reset_index("cell")
     two = xr.broadcast(regular.lat, regular.lon)
-    curvilinear = xr.Dataset(coords={n: (("j", "i"), a.values) for n, a in zip(DIMS, two, strict=True)})
-    return [regular, stacked, curvilinear, regular.isel(lat=slice(None, None, -1)), regular.isel(lon=slice(0, 7))]
+    curvilinear = xr.Dataset(
+        coords={n: (("j", "i"), a.values) for n, a in zip(DIMS, two, strict=True)}
+    )
+    return [
+        regular,
+        stacked,
+        curvilinear,
+        regular.isel(lat=slice(None, None, -1)),
+        regular.isel(lon=slice(0, 7)),
+    ]
 
 
 def clear_caches():
@@ -228,7 +268,8 @@ def clear_caches():
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.BoundaryWarning")
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_results_do_not_depend_on_earlier_calls(seed):
-    """Calls in any order, of grids that share places and of options, give what they give in a fresh process."""
+    """Calls in any order, of grids that share places and of options, give what they give in a fresh
+    process."""
     rng = np.random.default_rng(seed)
     row, column = rng.choice(ROWS), rng.choice(["even", "jump"])
     calls = [
@@ -243,7 +284,9 @@ def test_results_do_not_depend_on_earlier_calls(seed):
         grid = earth.Grid.of(ds)
         field = wind(ds, np.random.default_rng(0).standard_normal((len(grid), 2)))
         fields.append(field)
-    fields += [field.where(np.abs(field.lat) < 50) for field in fields[:2]]  # regular, and the same stacked
+    fields += [
+        field.where(np.abs(field.lat) < 50) for field in fields[:2]
+    ]  # regular, and the same stacked
     jobs = list(itertools.product(range(len(fields)), range(len(calls))))
     fresh = {}
     for which, call in jobs:

@@ -15,7 +15,12 @@ def test_blocks_are_of_the_size_asked_for():
     points = SPHERE.sample(20_000, seed=0)
     block = block_numbers(points, "1000 km")
     count = 4 * np.pi / radians("1000 km") ** 2
-    assert radians("1e3 km") == radians(np.float32(1000)) == radians(np.int64(1000)) == radians("1000 km")
+    assert (
+        radians("1e3 km")
+        == radians(np.float32(1000))
+        == radians(np.int64(1000))
+        == radians("1000 km")
+    )
     assert abs(block.max() + 1 - count) < 0.05 * count
     for number in range(0, block.max() + 1, 17):
         inside = points[block == number]
@@ -39,7 +44,8 @@ def test_means_of_blocks_have_the_weights_and_errors_of_their_measurements():
 
 
 def test_means_are_tangent_and_of_second_order():
-    """A rotation, averaged over blocks, is the rotation at the mean places, but for the square of the size."""
+    """A rotation, averaged over blocks, is the rotation at the mean places, but for the square of
+    the size."""
     points = SPHERE.sample(40_000, seed=0)
     errors = []
     for size in (1000, 500):
@@ -50,26 +56,40 @@ def test_means_are_tangent_and_of_second_order():
 
 
 def test_cross_validation_by_blocks():
-    """Intervals hold what they should; the same places in training and validation would make errors smaller."""
+    """Intervals hold what they should; the same places in training and validation would make errors
+    smaller."""
     rng, points = np.random.default_rng(0), SPHERE.sample(200, seed=2)
     sigma = rng.uniform(0.05, 0.4, len(points))
-    noise = np.einsum("nij,nj->ni", SPHERE.frames(points), sigma[:, None] * rng.standard_normal((len(points), 2)))
+    noise = np.einsum(
+        "nij,nj->ni", SPHERE.frames(points), sigma[:, None] * rng.standard_normal((len(points), 2))
+    )
     frames = SPHERE.frames(points)
     vectors = np.einsum("nij,nkj,nk->ni", frames, frames, np.cos(5 * points[:, [1, 2, 0]])) + noise
-    model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz_covariance(), manifold=SPHERE, random_state=0)
-    near, far = (block_cv(model, points, vectors, sigma, size=size, folds=3) for size in (0, "4000 km"))
+    model = tb.FieldInterpolator(
+        covariance=tb.estimators.helmholtz_covariance(), manifold=SPHERE, random_state=0
+    )
+    near, far = (
+        block_cv(model, points, vectors, sigma, size=size, folds=3) for size in (0, "4000 km")
+    )
     assert near.rmse < far.rmse and near.explained > far.explained
     assert abs(near.coverage[0.5] - 0.5) < 0.08 and abs(near.coverage[0.9] - 0.9) < 0.05
 
 
 def test_errors_of_single_measurements_reach_the_estimators():
-    """Measurements with large errors do not count; a constant error for all would let them spoil the field."""
+    """Measurements with large errors do not count; a constant error for all would let them spoil
+    the field."""
     points = SPHERE.sample(150, seed=0)
     truth, rng = SPHERE.gradient_field(points, 3), np.random.default_rng(1)
     sigma = np.where(np.arange(150) % 3 == 0, 2.0, 0.02)
-    noisy = truth + np.einsum("nij,nj->ni", SPHERE.frames(points), sigma[:, None] * rng.standard_normal((150, 2)))
-    model = tb.FieldInterpolator(covariance=tb.estimators.helmholtz_covariance(), manifold=SPHERE, random_state=0)
-    known, alike = (np.abs(model.fit(points, noisy, s).predict(points) - truth).max() for s in (sigma, 1.15))
+    noisy = truth + np.einsum(
+        "nij,nj->ni", SPHERE.frames(points), sigma[:, None] * rng.standard_normal((150, 2))
+    )
+    model = tb.FieldInterpolator(
+        covariance=tb.estimators.helmholtz_covariance(), manifold=SPHERE, random_state=0
+    )
+    known, alike = (
+        np.abs(model.fit(points, noisy, s).predict(points) - truth).max() for s in (sigma, 1.15)
+    )
     assert known < 0.2 * alike
 
 
@@ -103,7 +123,13 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
     lat, lon = np.degrees(np.arcsin(rng.uniform(-1, 1, 40))), rng.uniform(0, 360, 40)
     sigma = rng.uniform(0.1, 1.0, 40)
     rows = np.column_stack([lat, lon, rng.standard_normal((40, 2)), 100 * sigma])
-    np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="lat,lon,u [m/s],v [m/s],sigma [cm/s]", comments="")
+    np.savetxt(
+        tmp_path / "a.csv",
+        rows,
+        delimiter=",",
+        header="lat,lon,u [m/s],v [m/s],sigma [cm/s]",
+        comments="",
+    )
     field = read_field(tmp_path / "a.csv")
     np.testing.assert_allclose(field.noise, sigma)
     seen = []
@@ -113,10 +139,20 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
             seen.append(noise_std)
             return super().fit(X, y, noise_std)
 
-    job, model = Job(Summary("denoise"), quiet=True), Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE)
+    job, model = (
+        Job(Summary("denoise"), quiet=True),
+        Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE),
+    )
     predict_each(job, model, field, field, None, False)
     np.testing.assert_allclose(seen[0], sigma)
     rows[3, 4] = np.nan
     np.savetxt(tmp_path / "c.csv", rows, delimiter=",", header="lat,lon,u,v,sigma", comments="")
     with pytest.raises(NonFiniteError):
-        predict_each(job, Seen(manifold=SPHERE), read_field(tmp_path / "c.csv"), Field(Globe(lat, lon)), None, False)
+        predict_each(
+            job,
+            Seen(manifold=SPHERE),
+            read_field(tmp_path / "c.csv"),
+            Field(Globe(lat, lon)),
+            None,
+            False,
+        )

@@ -36,7 +36,10 @@ def rotated(step):
     turn = np.linalg.qr(np.random.default_rng(5).standard_normal((3, 3)))[0]
     turn *= np.linalg.det(turn)
     points, east = pole.points @ turn.T, pole.frames[:, :, 0] @ turn.T
-    lat, lon = np.degrees(np.arcsin(points[:, 2])), np.degrees(np.arctan2(points[:, 1], points[:, 0]))
+    lat, lon = (
+        np.degrees(np.arcsin(points[:, 2])),
+        np.degrees(np.arctan2(points[:, 1], points[:, 0])),
+    )
     own = np.einsum("nxa,nx->na", Grid.of(stations(lat, lon)).frames, east)
     columns = {"lat": lat, "lon": lon, "angle": np.degrees(np.arctan2(own[:, 1], own[:, 0]))}
     return xr.Dataset(coords={k: (("y", "x"), v.reshape(pole.shape)) for k, v in columns.items()})
@@ -46,13 +49,20 @@ def targets():
     rng = np.random.default_rng(1)
     lat, lon = np.degrees(np.arcsin(rng.uniform(-1, 1, 500))), rng.uniform(0, 360, 500)
     pixels = stations(*healpix_latlon(8, np.arange(12 * 64)))
-    return {"regular": regular(3.0), "stations": stations(lat, lon), "rotated": rotated(6.0), "healpix": pixels}
+    return {
+        "regular": regular(3.0),
+        "stations": stations(lat, lon),
+        "rotated": rotated(6.0),
+        "healpix": pixels,
+    }
 
 
 def with_field(ds, field, dtype=float):
     """A dataset with the components of an ambient field ``(n, 3) -> (..., n, 3)``."""
     grid = Grid.of(ds)
-    parts = grid.to_components(np.einsum("nxa,...nx->...na", grid.frames, field(grid.points))).astype(dtype)
+    parts = grid.to_components(
+        np.einsum("nxa,...nx->...na", grid.frames, field(grid.points))
+    ).astype(dtype)
     dims = ("time",) * (parts.ndim - 1 - len(grid.dims)) + grid.dims
     return ds.assign(u=(dims, parts[..., 0], {"units": "m s-1"}), v=(dims, parts[..., 1]))
 
@@ -65,13 +75,17 @@ def rotations(points):
 def harmonic(points, degree=4):
     """The gradient of a spherical harmonic around an oblique axis."""
     q = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
-    vectors = np.real((points @ q[0] + 1j * (points @ q[1]))[:, None] ** (degree - 1) * (q[0] + 1j * q[1]))
+    vectors = np.real(
+        (points @ q[0] + 1j * (points @ q[1]))[:, None] ** (degree - 1) * (q[0] + 1j * q[1])
+    )
     return vectors - (vectors * points).sum(axis=1, keepdims=True) * points
 
 
 def vectors_at(grid, ds):
     """Ambient vectors ``(..., n, 3)`` at the points of a grid."""
-    return np.einsum("nxa,...na->...nx", grid.frames, grid.to_coordinates(np.stack([ds.u, ds.v], axis=-1)))
+    return np.einsum(
+        "nxa,...na->...nx", grid.frames, grid.to_coordinates(np.stack([ds.u, ds.v], axis=-1))
+    )
 
 
 def errors(step, target, field):
@@ -85,7 +99,9 @@ def errors(step, target, field):
 @pytest.mark.parametrize("name", targets())
 def test_errors_are_of_second_order(name):
     for field in (rotations, harmonic):
-        coarse, fine = (np.sqrt(np.square(errors(step, targets()[name], field)).mean()) for step in (7.5, 3.75))
+        coarse, fine = (
+            np.sqrt(np.square(errors(step, targets()[name], field)).mean()) for step in (7.5, 3.75)
+        )
         assert coarse < 0.03 and np.log2(coarse / fine) > 1.7
 
 
@@ -115,24 +131,31 @@ def test_a_turned_source_gives_turned_vectors():
     inside = Regridder(source, target, beyond="500 km").distance == 0
     assert inside.mean() > 0.98
     off = np.linalg.norm(vectors - harmonic(grid.points), axis=1)[inside]
-    assert np.sqrt(np.mean(off**2)) < 0.006 and off.max() < 0.05  # largest in the holes around the grid's poles
+    assert (
+        np.sqrt(np.mean(off**2)) < 0.006 and off.max() < 0.05
+    )  # largest in the holes around the grid's poles
 
 
 def test_names_say_along_which_axes_components_are():
-    """Standard names follow the axes, and the result is a source again: there and back nothing is lost but accuracy."""
+    """Standard names follow the axes, and the result is a source again: there and back nothing is
+    lost but accuracy."""
     source = with_field(regular(4.0), harmonic)
     for name, said in (("u", "eastward_sea_water_velocity"), ("v", "northward_sea_water_velocity")):
         source[name].attrs["standard_name"] = said
     turned = Regridder(source, rotated(3.0).reset_coords("angle"))(source)
     assert turned.v.attrs["standard_name"] == "sea_water_y_velocity" and "angle" in turned.coords
     source.u.attrs["standard_name"] = "eastward_drift"  # whose name along axes is not known
-    assert "standard_name" not in Regridder(source, rotated(10.0), vectors=("u", "v"))(source).u.attrs
+    assert (
+        "standard_name" not in Regridder(source, rotated(10.0), vectors=("u", "v"))(source).u.attrs
+    )
     again = Regridder(turned, rotated(5.0), beyond=0, vectors=("u", "v"))(turned)
     assert again.u.attrs["standard_name"] == "sea_water_x_velocity"
     back = Regridder(turned, targets()["stations"], beyond=0, vectors=("u", "v"))(turned)
     assert back.u.attrs["standard_name"] == "eastward_sea_water_velocity"
     exact = with_field(targets()["stations"], harmonic)
-    assert abs(back.u - exact.u).mean() < 0.006 and abs(back.u - exact.u).max() < 0.05  # as in the test before
+    assert (
+        abs(back.u - exact.u).mean() < 0.006 and abs(back.u - exact.u).max() < 0.05
+    )  # as in the test before
 
 
 def test_components_of_any_name():
@@ -144,14 +167,22 @@ def test_components_of_any_name():
 def test_edges_and_land():
     region = with_field(regular(2.0, 30, 60, 0, 40), harmonic)
     with pytest.raises(OutsideSourceError, match=r"3 of 4 places .* beyond="):
-        Regridder(region, stations(np.array([45.0, 62.0, 70.0, -45.0]), np.array([20.0, 20.0, 20.0, 200.0])))
+        Regridder(
+            region,
+            stations(np.array([45.0, 62.0, 70.0, -45.0]), np.array([20.0, 20.0, 20.0, 200.0])),
+        )
     near = stations(np.array([45.3, 61.0, 70.0, -45.0]), np.array([20.3, 20.0, 20.0, 200.0]))
     regridder = Regridder(region, near, beyond="300 km")
     np.testing.assert_allclose(regridder.distance, [0, 111.2, 1111.9, 17599.8], rtol=1e-3)
     found = regridder(region)
     assert np.isfinite(found.u.values).tolist() == [True, True, False, False]
     assert abs(float(found.v[1]) - float(region.v.sel(lat=60, lon=20))) < 1e-12
-    assert np.isnan(Regridder(region, near, beyond=0)(region).u.values).tolist() == [False, True, True, True]
+    assert np.isnan(Regridder(region, near, beyond=0)(region).u.values).tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]
     sea = with_field(regular(3.0), harmonic)
     land = (abs(sea.lat) < 20) & (sea.lon < 60)
     masked = sea.where(~land)
@@ -160,7 +191,11 @@ def test_edges_and_land():
     fine = Regridder(masked, regular(1.5), beyond=0)(masked)
     on_land = (abs(fine.lat) < 18) & (fine.lon > 1.5) & (fine.lon < 56)
     assert bool(np.isnan(fine.u.where(on_land, drop=True)).all())
-    assert bool(np.isfinite(fine.u.where((abs(fine.lat) > 24) | (fine.lon > 62) & (fine.lon < 355), 0.0)).all())
+    assert bool(
+        np.isfinite(
+            fine.u.where((abs(fine.lat) > 24) | (fine.lon > 62) & (fine.lon < 355), 0.0)
+        ).all()
+    )
 
 
 def test_lakes():
@@ -174,11 +209,17 @@ def test_lakes():
 
 def test_lazy_blocks_of_time_attributes_and_other_variables():
     pytest.importorskip("dask")
-    source = with_field(regular(10.0), rotations, np.float32).assign(level=("time", [1, 2, 3]), mean=((), 4.0))
+    source = with_field(regular(10.0), rotations, np.float32).assign(
+        level=("time", [1, 2, 3]), mean=((), 4.0)
+    )
     source.attrs["title"] = "rotations"
     regridder, lazy = Regridder(source, regular(5.0)), source.chunk(time=1, lat=5)
     found = regridder(lazy)
-    assert found.u.chunks[0] == (1, 1, 1) and found.u.dtype == np.float32 and found.u.attrs["units"] == "m s-1"
+    assert (
+        found.u.chunks[0] == (1, 1, 1)
+        and found.u.dtype == np.float32
+        and found.u.attrs["units"] == "m s-1"
+    )
     assert found.attrs["title"] == "rotations" and {*found.data_vars} == {"u", "v", "level", "mean"}
     np.testing.assert_allclose(found.u.values, regridder(source).u, rtol=1e-6)
     assert found.u.dims == ("time", "lat", "lon")
@@ -188,9 +229,13 @@ def test_kriging_has_standard_deviations():
     lat, lon = (Grid.of(targets()["stations"]).lat[:150], Grid.of(targets()["stations"]).lon[:150])
     noise = np.random.default_rng(3).uniform(0.02, 0.2, 150)
     source, target = with_field(stations(lat, lon), harmonic), rotated(20.0)
-    source = source.map(lambda a: a + noise * np.random.default_rng(ord(a.name)).standard_normal(150))
+    source = source.map(
+        lambda a: a + noise * np.random.default_rng(ord(a.name)).standard_normal(150)
+    )
     model = tb.FieldInterpolator(
-        covariance=tb.estimators.helmholtz_covariance(), manifold=tb.manifolds.Sphere(2), random_state=0
+        covariance=tb.estimators.helmholtz_covariance(),
+        manifold=tb.manifolds.Sphere(2),
+        random_state=0,
     )
     found = Regridder(source, target, Kriging(noise, model))(source)
     true = with_field(target, harmonic)
@@ -241,7 +286,9 @@ def test_bad_input():
 def test_a_region_has_its_own_points(kinds):
     """Also where their coordinates were rounded to single precision."""
     ds = regular(2.3, 30, 70, 0.1, 60)
-    own, other = (ds.assign_coords(lat=ds.lat.astype(kind), lon=ds.lon.astype(kind)) for kind in kinds)
+    own, other = (
+        ds.assign_coords(lat=ds.lat.astype(kind), lon=ds.lon.astype(kind)) for kind in kinds
+    )
     source = with_field(own, lambda points: rotations(points)[0])
     found = Regridder(source, other)(source)
     assert np.allclose(found.u, source.u, atol=1e-5) and np.allclose(found.v, source.v, atol=1e-5)

@@ -1,4 +1,5 @@
-"""Gridded series of any length through the command line: block by block, resumed, from many files."""
+"""Gridded series of any length through the command line: block by block, resumed, from many
+files."""
 
 import json
 from pathlib import Path
@@ -31,21 +32,31 @@ def wind(tmp_path, monkeypatch):
     }
     coords = {"time": np.arange("2020-01-01", "2020-01-13", dtype="M8[D]").astype("M8[ns]")}
     coords |= {"lat": np.linspace(90, -90, 19), "lon": np.arange(0, 360, 10.0)}
-    variables |= {"index": ("time", np.arange(12)), "height": ((), 10.0), "area": (("lat", "lon"), np.ones((19, 36)))}
+    variables |= {
+        "index": ("time", np.arange(12)),
+        "height": ((), 10.0),
+        "area": (("lat", "lon"), np.ones((19, 36))),
+    }
     ds = xr.Dataset(variables, coords, {"title": "noise"})
     ds.chunk(time=4).to_zarr("wind.zarr", zarr_format=2, consolidated=True)
-    packed = {name: {"dtype": "int16", "scale_factor": 0.001, "_FillValue": -32768} for name in "uv"}
+    packed = {
+        name: {"dtype": "int16", "scale_factor": 0.001, "_FillValue": -32768} for name in "uv"
+    }
     for k in range(3):
         ds.isel(time=slice(4 * k, 4 * k + 4)).to_netcdf(f"wind_{k}.nc", encoding=packed)
     return ds
 
 
 def test_blocks_are_the_whole(wind):
-    told = json.loads(run("filter", "wind.zarr", *SCALE, "-o", "out.zarr", "--workers", 2, "--json").stdout)
+    told = json.loads(
+        run("filter", "wind.zarr", *SCALE, "-o", "out.zarr", "--workers", 2, "--json").stdout
+    )
     assert told["times"] == 12 and told["points"] == 17 * 36 + 2
     found, whole = xr.open_zarr("out.zarr"), smooth(wind, "3000 km")
     xr.testing.assert_allclose(found, whole, atol=1e-12)
-    assert found.title == "noise" and found.u.attrs == wind.u.attrs and found.u.chunks[0] == (4, 4, 4)
+    assert (
+        found.title == "noise" and found.u.attrs == wind.u.attrs and found.u.chunks[0] == (4, 4, 4)
+    )
     run("filter", "wind_*.nc", *SCALE, "-o", "out.nc", "--variables", "v,u")
     with xr.open_dataset("out.nc") as packed:
         assert {*packed.data_vars} == {"u", "v"}
@@ -79,21 +90,28 @@ def test_what_is_finished_is_not_computed_again(wind, monkeypatch):
 
 
 def test_blocks_are_along_the_longest_dimension(wind):
-    """Few members of a long series: memory holds a few times of all members, and never all times of a member."""
-    wind.expand_dims(member=2).chunk(time=1).to_zarr("members.zarr", zarr_format=2, consolidated=True)
+    """Few members of a long series: memory holds a few times of all members, and never all times of
+    a member."""
+    wind.expand_dims(member=2).chunk(time=1).to_zarr(
+        "members.zarr", zarr_format=2, consolidated=True
+    )
     with xr.open_zarr("members.zarr") as ds:
         assert series.in_blocks(series.GridFields.of(ds))[1] == "time"
     shown = run("filter", "members.zarr", *SCALE, "-o", "out.zarr").stdout
     assert "24 fields" in shown
     expected = smooth(wind, "3000 km").u
-    xr.testing.assert_allclose(xr.open_zarr("out.zarr").u.isel(member=1, drop=True), expected, atol=1e-12)
+    xr.testing.assert_allclose(
+        xr.open_zarr("out.zarr").u.isel(member=1, drop=True), expected, atol=1e-12
+    )
 
 
 def test_one_field_without_time(wind):
     wind.isel(time=0, drop=True).to_netcdf("one.nc")
     run("filter", "one.nc", *SCALE, "-o", "out.nc")
     with xr.open_dataset("out.nc") as found:
-        xr.testing.assert_allclose(found.u, smooth(wind, "3000 km").u.isel(time=0, drop=True), atol=1e-12)
+        xr.testing.assert_allclose(
+            found.u, smooth(wind, "3000 km").u.isel(time=0, drop=True), atol=1e-12
+        )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +134,9 @@ def test_files_that_are_no_grids_are_refused(wind):
     assert "no such file" in run("filter", "gone_*.nc", *SCALE, "-o", "out.nc", code=2).stderr
     assert "NetCDF or Zarr" in run("filter", "wind_0.nc", *SCALE, "-o", "out.csv", code=2).stderr
     wind.isel(time=slice(3), lat=slice(9)).to_netcdf("wind_9.nc")
-    assert "wind_*.nc" in run("filter", "wind_*.nc", *SCALE, "-o", "out.nc", code=2).stderr  # two grids mixed
+    assert (
+        "wind_*.nc" in run("filter", "wind_*.nc", *SCALE, "-o", "out.nc", code=2).stderr
+    )  # two grids mixed
 
 
 def coarse_series(times=3):
@@ -126,13 +146,16 @@ def coarse_series(times=3):
     u = np.cos(np.radians(lat))[:, None] * np.ones(12) + 0.1 * rng.standard_normal((times, 5, 12))
     coords = {"time": np.arange(times), "lat": lat, "lon": lon}
     units = {"units": "m s-1"}
-    ds = xr.Dataset({"u": (dims, u, units), "v": (dims, 0.1 * rng.standard_normal(u.shape), units)}, coords)
+    ds = xr.Dataset(
+        {"u": (dims, u, units), "v": (dims, 0.1 * rng.standard_normal(u.shape), units)}, coords
+    )
     ds.to_netcdf("coarse.nc")
     return ds
 
 
 def test_fits_run_side_by_side(wind, monkeypatch):
-    """Blocks on several threads, by the library and the tool, have the results of one field after the other."""
+    """Blocks on several threads, by the library and the tool, have the results of one field after
+    the other."""
     import dask
 
     from tangentbundle import earth
@@ -160,26 +183,44 @@ def test_parts_in_blocks(wind):
     from tangentbundle import earth
 
     ds = coarse_series().expand_dims(height=[10.0]).transpose("lat", "time", "height", "lon")
-    ds["u"].attrs["standard_name"], ds["v"].attrs["standard_name"] = "eastward_wind", "northward_wind"
+    ds["u"].attrs["standard_name"], ds["v"].attrs["standard_name"] = (
+        "eastward_wind",
+        "northward_wind",
+    )
     ds.to_netcdf("coarse.nc")
     expected = earth.decompose(ds)
     run("decompose", "coarse.nc", "-o", "parts.zarr", "--workers", 2)
     run("decompose", "coarse.nc", "-o", "parts.nc")
     found = xr.open_zarr("parts.zarr").compute()
-    for name, other in (("gradient_u", "u_divergent"), ("remainder_v", "v_remainder"), ("stream", "stream_function")):
+    for name, other in (
+        ("gradient_u", "u_divergent"),
+        ("remainder_v", "v_remainder"),
+        ("stream", "stream_function"),
+    ):
         xr.testing.assert_allclose(found[name], expected[other].rename(name))
     with xr.open_dataset("parts.nc") as other:  # the same, computed in memory
         assert {*found.data_vars} == {*other.data_vars} and {"u", "vorticity"} <= {*found.data_vars}
         for name in found:
             np.testing.assert_allclose(found[name], other[name], rtol=1e-5, atol=1e-3)
             assert found[name].dims == other[name].dims == ds.u.dims and "height" in other.coords
-            assert all(found[name].attrs.get(key) == other[name].attrs.get(key) for key in ("units", "standard_name"))
-    assert "--neighbors" in run("decompose", "coarse.nc", "-o", "a.nc", "--workers", 1, "--neighbors", 9, code=2).stderr
+            assert all(
+                found[name].attrs.get(key) == other[name].attrs.get(key)
+                for key in ("units", "standard_name")
+            )
+    assert (
+        "--neighbors"
+        in run(
+            "decompose", "coarse.nc", "-o", "a.nc", "--workers", 1, "--neighbors", 9, code=2
+        ).stderr
+    )
 
 
-@pytest.mark.parametrize("command", [("decompose",), ("denoise", "--std"), ("filter", "--scale", "9000 km")])
+@pytest.mark.parametrize(
+    "command", [("decompose",), ("denoise", "--std"), ("filter", "--scale", "9000 km")]
+)
 def test_results_of_packed_files_are_not_packed(command, wind):
-    """Potentials, parts and deviations do not fit the integers of the wind, whose largest number they hold."""
+    """Potentials, parts and deviations do not fit the integers of the wind, whose largest number
+    they hold."""
     ds = coarse_series(1)
     step = float(max(abs(ds.u).max(), abs(ds.v).max())) / 127
     packing = {"dtype": "i1", "scale_factor": step, "_FillValue": -128}
@@ -193,7 +234,8 @@ def test_results_of_packed_files_are_not_packed(command, wind):
 
 
 def test_blocks_of_speed_and_direction(wind):
-    """The result is smoothed speed and direction, in the units of the file, each with its own attributes."""
+    """The result is smoothed speed and direction, in the units of the file, each with its own
+    attributes."""
     ds = coarse_series()
     speed, direction = np.hypot(ds.u, ds.v), np.degrees(np.arctan2(-ds.u, -ds.v)) % 360
     said = {"wind_speed": speed.drop_attrs().assign_attrs(units="kt", long_name="speed")}
@@ -209,14 +251,24 @@ def test_blocks_of_speed_and_direction(wind):
             np.testing.assert_allclose(north, expected.v, atol=1e-6)
     run("decompose", "speed.nc", "-o", "parts.nc", "--workers", 1)
     with xr.open_dataset("parts.nc") as found:
-        assert found["gradient_eastward_wind"].attrs["units"] == "kt" and "eastward_wind" not in found
+        assert (
+            found["gradient_eastward_wind"].attrs["units"] == "kt" and "eastward_wind" not in found
+        )
         np.testing.assert_allclose(found.wind_from_direction, said["wind_from_direction"])
 
 
 def test_options_that_blocks_do_not_know_are_refused(wind):
     coarse_series()
     for options in (("--dim", 2), ("--report", "x.html"), ("--select", "time=1")):
-        refused = run("denoise", "coarse.nc", "-o", "out.nc", "--workers", 1, *options, code=2).stderr
+        refused = run(
+            "denoise", "coarse.nc", "-o", "out.nc", "--workers", 1, *options, code=2
+        ).stderr
         assert options[0] in refused
-    assert "--select" in run("filter", "coarse.nc", *SCALE, "-o", "out.nc", "--select", "time=1", code=2).stderr
-    assert "NetCDF or Zarr" in run("denoise", "coarse.nc", "-o", "out.csv", "--workers", 1, code=2).stderr
+    assert (
+        "--select"
+        in run("filter", "coarse.nc", *SCALE, "-o", "out.nc", "--select", "time=1", code=2).stderr
+    )
+    assert (
+        "NetCDF or Zarr"
+        in run("denoise", "coarse.nc", "-o", "out.csv", "--workers", 1, code=2).stderr
+    )

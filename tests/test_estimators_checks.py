@@ -1,7 +1,9 @@
-"""Scikit-learn's own checks. They give one target column; a field has as many as its points have coordinates.
+"""Scikit-learn's own checks. They give one target column; a field has as many as its points have
+coordinates.
 
-So they run on a thin adapter that repeats the column, and those that need no data on the estimators as they are. Series
-and lists of clouds are no tables at all: their estimators have the checks that need no data.
+So they run on a thin adapter that repeats the column, and those that need no data on the estimators
+as they are. Series and lists of clouds are no tables at all: their estimators have the checks that
+need no data.
 """
 
 import numpy as np
@@ -17,7 +19,9 @@ from tangentbundle.estimators import GaussianProcess, Tangent
 MODEL = GaussianProcess(Tangent())
 
 ADAPTER = {
-    "check_regressor_data_not_an_array": "the adapter calls NumPy on containers that only scikit-learn may open",
+    "check_regressor_data_not_an_array": (
+        "the adapter calls NumPy on containers that only scikit-learn may open"
+    ),
     "check_regressor_multioutput": "the adapter answers with one column",
 }
 
@@ -62,18 +66,23 @@ def test_with_one_column(estimator, check):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WITHOUT_DATA)
-@pytest.mark.parametrize("kind", [FieldDenoiser, FieldInterpolator, FieldForecaster, ManifoldClassifier])
+@pytest.mark.parametrize(
+    "kind", [FieldDenoiser, FieldInterpolator, FieldForecaster, ManifoldClassifier]
+)
 def test_without_data(kind, name):
     getattr(estimator_checks, name)(kind.__name__, kind())
 
 
 def test_a_grid_search_over_clouds():
-    """Clouds are a list, so that scikit-learn can split them; ellipsoids of two shapes are told apart."""
+    """Clouds are a list, so that scikit-learn can split them; ellipsoids of two shapes are told
+    apart."""
     rng = np.random.default_rng(0)
     shapes = [np.array([1.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.2])]
     labels = np.arange(12) % 2
     clouds = [shapes[k] * _directions(rng, 40) for k in labels]
-    search = GridSearchCV(ManifoldClassifier(dim=2, random_state=0), {"epochs": [2, 5]}, cv=2).fit(clouds, labels)
+    search = GridSearchCV(ManifoldClassifier(dim=2, random_state=0), {"epochs": [2, 5]}, cv=2).fit(
+        clouds, labels
+    )
     assert search.best_score_ > 0.9
     assert clone(search.best_estimator_).get_params()["dim"] == 2
 

@@ -1,4 +1,5 @@
-"""ManifoldClassifier: learns, respects the symmetries of clouds, keeps scikit-learn's conventions."""
+"""ManifoldClassifier: learns, respects the symmetries of clouds, keeps scikit-learn's
+conventions."""
 
 import warnings
 from dataclasses import replace
@@ -10,7 +11,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import tangentbundle as tb
-from tangentbundle.errors import InvalidInputError, NonFiniteError, RankDeficientError, ShapeError, TooFewPointsError
+from tangentbundle.errors import (
+    InvalidInputError,
+    NonFiniteError,
+    RankDeficientError,
+    ShapeError,
+    TooFewPointsError,
+)
 from tangentbundle.estimators import ManifoldClassifier
 from tangentbundle.estimators.classifier import clouds_at_once, network_inputs
 from tangentbundle.geometry.scale import target_neighbors
@@ -26,7 +33,9 @@ TRAIN, TEST = slice(0, 24), slice(24, COUNT)
 
 
 def fitted(**options):
-    return ManifoldClassifier(dim=2, epochs=15, random_state=0, **options).fit(CLOUDS[TRAIN], NAMES[TRAIN])
+    return ManifoldClassifier(dim=2, epochs=15, random_state=0, **options).fit(
+        CLOUDS[TRAIN], NAMES[TRAIN]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +74,9 @@ def test_position_orientation_size_and_order_do_not_matter(model):
     rng = np.random.default_rng(0)
     turn = random_orthogonal(1, 3, seed=1)[0]
     moved = [rng.permutation(3.7 * cloud @ turn.T + [5.0, -2.0, 1.0]) for cloud in CLOUDS[TEST]]
-    np.testing.assert_allclose(model.predict_proba(moved), model.predict_proba(CLOUDS[TEST]), atol=1e-4)
+    np.testing.assert_allclose(
+        model.predict_proba(moved), model.predict_proba(CLOUDS[TEST]), atol=1e-4
+    )
 
 
 def test_frames_do_not_matter(model):
@@ -80,7 +91,8 @@ def test_frames_do_not_matter(model):
 
 
 def test_inputs_are_those_of_single_bundles():
-    """Signals and products, as ambient vectors; the second cloud has a point far from all others."""
+    """Signals and products, as ambient vectors; the second cloud has a point far from all
+    others."""
     clouds = [CLOUDS[0], np.concatenate([CLOUDS[1], [[5.0, 0.0, 0.0]]]), CLOUDS[2]]
     signal, operator = network_inputs(clouds_at_once(clouds, 2))
     for cloud, got, part in zip(clouds, operator.split(signal), operator.parts, strict=True):
@@ -93,11 +105,15 @@ def test_inputs_are_those_of_single_bundles():
             bundle = tb.TangentBundle.from_points(points, dim=2, eps=(radius * (1 + 1e-6)) ** 2)
         curvature = bundle._unsorted(bundle.pca.residual(2))
         lengths = np.square(points).sum(axis=1)
-        fields = np.stack([points, points * lengths[:, None], 10 * points * curvature[:, None]], axis=-1)
+        fields = np.stack(
+            [points, points * lengths[:, None], 10 * points * curvature[:, None]], axis=-1
+        )
         expected = bundle.to_coordinates(fields)
         np.testing.assert_allclose(part.frames @ got, bundle.to_ambient(expected), atol=1e-5)
         image = bundle.to_ambient(bundle.laplacian() @ expected)
-        np.testing.assert_allclose(part.frames @ (part @ got), image, atol=1e-5 * np.abs(image).max())
+        np.testing.assert_allclose(
+            part.frames @ (part @ got), image, atol=1e-5 * np.abs(image).max()
+        )
 
 
 def test_an_error_names_the_cloud():
@@ -128,7 +144,17 @@ def test_conventions():
         ([CLOUDS[0], np.ones((9, 3))], [0, 1], TooFewPointsError, "coincide"),
         ([CLOUDS[0], CLOUDS[1][:, :2]], [0, 1], ShapeError, "one space"),
     ],
-    ids=["none", "one class", "lengths", "no labels", "one cloud", "NaN", "two points", "one point", "two spaces"],
+    ids=[
+        "none",
+        "one class",
+        "lengths",
+        "no labels",
+        "one cloud",
+        "NaN",
+        "two points",
+        "one point",
+        "two spaces",
+    ],
 )
 def test_errors_say_what_to_do(clouds, labels, error, word):
     with pytest.raises(error, match=word):

@@ -1,11 +1,22 @@
-"""What every model promises with every option: finite, repeatable answers in the right units, or a named error."""
+"""What every model promises with every option: finite, repeatable answers in the right units, or a
+named error."""
 
 import pickle
 import tracemalloc
 
 import numpy as np
 import pytest
-from field_models import CLEAN, NEW, PAST_POINTS, POINTS, PROCESSES, SIMPLE, SPHERE, VECTORS, history
+from field_models import (
+    CLEAN,
+    NEW,
+    PAST_POINTS,
+    POINTS,
+    PROCESSES,
+    SIMPLE,
+    SPHERE,
+    VECTORS,
+    history,
+)
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -40,7 +51,13 @@ SPACES = [{"manifold": SPHERE}, {"dim": 1}, {"dim": 2}, {"dim": 3}, {}]
 SUPPORTS = [{}, {"support": SPHERE.sample(40, seed=3)}]
 NOISES = [None, 0.2, np.linspace(0.1, 0.3, 36), 0.0]
 PAIRS = [
-    (model, HISTORIES[(i + row) % 3], SPACES[row], SUPPORTS[(i + row) % 2], NOISES[(i + 2 * row) % 4])
+    (
+        model,
+        HISTORIES[(i + row) % 3],
+        SPACES[row],
+        SUPPORTS[(i + row) % 2],
+        NOISES[(i + 2 * row) % 4],
+    )
     for i, model in enumerate(MODELS)
     for row in range(5)
     if model is not None or row in (0, 2, 4)  # the default takes long
@@ -70,7 +87,9 @@ def test_every_model_with_every_option(model, past, space, support, noise_std):
         assert np.isfinite(field).all() and np.isfinite(std).all() and np.isfinite(wide).all()
         assert np.array_equal(field, again)
         np.testing.assert_allclose(estimator.predict(where), field, atol=1e-12)
-        np.testing.assert_allclose(std, np.sqrt(np.maximum(np.einsum("nii->ni", cov), 0.0)), atol=1e-7)
+        np.testing.assert_allclose(
+            std, np.sqrt(np.maximum(np.einsum("nii->ni", cov), 0.0)), atol=1e-7
+        )
         assert np.linalg.eigvalsh(cov).min() > -1e-7
         assert np.linalg.eigvalsh(wide - cov).min() > -1e-12
     low, high = estimator.predict_interval(NEW, 0.5)
@@ -80,27 +99,39 @@ def test_every_model_with_every_option(model, past, space, support, noise_std):
     field = estimator.predict(POINTS)
     assert np.array_equal(pickle.loads(pickle.dumps(estimator)).predict(POINTS), field)
     if space == SPACES[0]:
-        assert np.array_equal(clone(estimator).fit(POINTS, VECTORS, noise_std).predict(POINTS), field)
+        assert np.array_equal(
+            clone(estimator).fit(POINTS, VECTORS, noise_std).predict(POINTS), field
+        )
     if noise_std is not None:
         assert estimator.noise_ == pytest.approx(np.sqrt(np.mean(np.square(noise_std))))
     if "manifold" in space:
         assert np.abs(np.einsum("ni,ni->n", field, POINTS)).max() < 1e-10
-        assert np.abs(np.einsum("ni,nij->nj", POINTS, estimator.predict(POINTS, return_cov=True)[1])).max() < 1e-10
+        assert (
+            np.abs(
+                np.einsum("ni,nij->nj", POINTS, estimator.predict(POINTS, return_cov=True)[1])
+            ).max()
+            < 1e-10
+        )
 
 
 @pytest.mark.parametrize("make", [FieldDenoiser, FieldInterpolator])
 def test_single_precision_and_lists_are_accepted(make):
     model = make(GaussianProcess(Tangent()), dim=2, random_state=0)
     field = model.fit(POINTS, VECTORS).predict(NEW)
-    single = make(model.model, dim=2, random_state=0).fit(POINTS.astype(np.float32), VECTORS.astype(np.float32))
+    single = make(model.model, dim=2, random_state=0).fit(
+        POINTS.astype(np.float32), VECTORS.astype(np.float32)
+    )
     np.testing.assert_allclose(single.predict(NEW.astype(np.float32)), field, atol=1e-3)
     assert single.predict(NEW).dtype == np.float64
-    np.testing.assert_allclose(make(model.model, dim=2).fit(POINTS.tolist(), VECTORS.tolist()).predict(NEW), field)
+    np.testing.assert_allclose(
+        make(model.model, dim=2).fit(POINTS.tolist(), VECTORS.tolist()).predict(NEW), field
+    )
 
 
 def test_denoiser_and_interpolator_are_the_same_without_a_history():
     one, other = (
-        make(CHOICE, dim=2, random_state=0).fit(POINTS, VECTORS) for make in (FieldDenoiser, FieldInterpolator)
+        make(CHOICE, dim=2, random_state=0).fit(POINTS, VECTORS)
+        for make in (FieldDenoiser, FieldInterpolator)
     )
     assert np.array_equal(one.predict(NEW), other.predict(NEW))
 
@@ -117,9 +148,13 @@ def rotation(seed=0, D=3):
 def test_turning_points_and_vectors_turns_the_answer(model):
     turn = rotation()
     field, cov = (
-        FieldInterpolator(model, manifold=SPHERE, random_state=0).fit(POINTS, VECTORS).predict(NEW, return_cov=True)
+        FieldInterpolator(model, manifold=SPHERE, random_state=0)
+        .fit(POINTS, VECTORS)
+        .predict(NEW, return_cov=True)
     )
-    turned = FieldInterpolator(model, manifold=SPHERE, random_state=0).fit(POINTS @ turn.T, VECTORS @ turn.T)
+    turned = FieldInterpolator(model, manifold=SPHERE, random_state=0).fit(
+        POINTS @ turn.T, VECTORS @ turn.T
+    )
     other, other_cov = turned.predict(NEW @ turn.T, return_cov=True)
     np.testing.assert_allclose(other @ turn, field, atol=1e-5)
     np.testing.assert_allclose(turn.T @ other_cov @ turn, cov, atol=1e-5)
@@ -139,7 +174,9 @@ def test_units_change_nothing_but_units(model):
     plain = FieldInterpolator(model, dim=2, random_state=0).fit(POINTS, VECTORS)
     field, std = plain.predict(NEW, return_std=True)
     for length, size in ((1e3, 1e-3), (1e-3, 1e3))[: 1 if model is None else 2]:
-        scaled = FieldInterpolator(model, dim=2, random_state=0).fit(length * POINTS, size * VECTORS)
+        scaled = FieldInterpolator(model, dim=2, random_state=0).fit(
+            length * POINTS, size * VECTORS
+        )
         other, other_std = scaled.predict(length * NEW, return_std=True)
         np.testing.assert_allclose(other / size, field, atol=1e-4)
         np.testing.assert_allclose(other_std / size, std, atol=1e-4)
@@ -157,7 +194,10 @@ def test_the_order_of_points_does_not_matter(model):
 
 
 def test_refits_do_not_grow():
-    model, sizes = FieldInterpolator(GaussianProcess(Tangent()), manifold=SPHERE, history=history(POINTS)), []
+    model, sizes = (
+        FieldInterpolator(GaussianProcess(Tangent()), manifold=SPHERE, history=history(POINTS)),
+        [],
+    )
     model.fit(POINTS, VECTORS).predict_interval(NEW)
     tracemalloc.start()
     for _ in range(3):
@@ -176,16 +216,21 @@ def error(model, points, truth):
 
 
 def test_an_exact_history_helps_and_a_useless_one_hardly_harms():
-    """Stations see a mixture of three fields, of which the past has other mixtures, or nothing of them."""
+    """Stations see a mixture of three fields, of which the past has other mixtures, or nothing of
+    them."""
     points, stations = SPHERE.sample(150, seed=8), slice(0, 12)
     weights = np.array([1.0, -2.0, 1.5])
-    truth = np.einsum("k,kni->ni", weights, np.stack([SPHERE.gradient_field(points, k) for k in (1, 2, 3)]))
+    truth = np.einsum(
+        "k,kni->ni", weights, np.stack([SPHERE.gradient_field(points, k) for k in (1, 2, 3)])
+    )
     frames, rng = SPHERE.frames(points), np.random.default_rng(0)
     noise = np.einsum("nij,tnj->tni", frames, 3 * rng.standard_normal((20, 150, 2)))
     errors = {}
     for name, past in {"none": None, "exact": history(points, 20), "useless": noise}.items():
         where = None if past is None else points
-        model = FieldInterpolator(manifold=SPHERE, history=past, history_points=where, random_state=0)
+        model = FieldInterpolator(
+            manifold=SPHERE, history=past, history_points=where, random_state=0
+        )
         errors[name] = error(model.fit(points[stations], truth[stations]), points, truth)
     assert errors["exact"] < 0.2 * errors["none"]
     assert errors["useless"] < 1.2 * errors["none"]
@@ -196,7 +241,9 @@ def test_the_noise_of_the_field_is_not_that_of_its_history():
     fields = history(points, 21)
     for size in (0.1, 0.5):
         noisy = fields[-1] + size * np.random.default_rng(3).standard_normal((60, 3))
-        model = FieldInterpolator(GaussianProcess(Tangent()), manifold=SPHERE, history=fields[:-1]).fit(points, noisy)
+        model = FieldInterpolator(
+            GaussianProcess(Tangent()), manifold=SPHERE, history=fields[:-1]
+        ).fit(points, noisy)
         assert 0.7 * size < model.noise_ < 1.3 * size
 
 
@@ -227,7 +274,9 @@ def test_a_known_manifold_is_not_worse_than_estimated_planes():
     field = SPHERE.gradient_field(points, 3)
     known, estimated = (
         error(
-            FieldInterpolator(GaussianProcess(CurlFree()), random_state=0, **space).fit(points, field),
+            FieldInterpolator(GaussianProcess(CurlFree()), random_state=0, **space).fit(
+                points, field
+            ),
             new,
             SPHERE.gradient_field(new, 3),
         )
@@ -263,11 +312,18 @@ def test_orientation_is_that_of_the_space():
 
 
 def test_pipelines_and_searches():
-    twice = make_pipeline(FunctionTransformer(lambda X: 2 * X), FieldDenoiser(NeighborMean(), dim=2))
+    twice = make_pipeline(
+        FunctionTransformer(lambda X: 2 * X), FieldDenoiser(NeighborMean(), dim=2)
+    )
     assert twice.fit(POINTS, VECTORS).predict(POINTS).shape == (36, 3)
     models = [NeighborMean(), GaussianProcess(Tangent(Matern(np.inf)))]
-    search = GridSearchCV(FieldInterpolator(manifold=SPHERE), {"model": models}, cv=3).fit(POINTS, CLEAN)
+    search = GridSearchCV(FieldInterpolator(manifold=SPHERE), {"model": models}, cv=3).fit(
+        POINTS, CLEAN
+    )
     assert search.best_params_["model"] == models[1]
     assert (
-        FieldInterpolator(models[1], manifold=SPHERE).fit(POINTS, CLEAN).score(NEW, SPHERE.gradient_field(NEW, 2)) > 0.9
+        FieldInterpolator(models[1], manifold=SPHERE)
+        .fit(POINTS, CLEAN)
+        .score(NEW, SPHERE.gradient_field(NEW, 2))
+        > 0.9
     )

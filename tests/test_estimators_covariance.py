@@ -1,4 +1,5 @@
-"""Covariances against a double loop over points, and the symmetries and derivatives they claim to have."""
+"""Covariances against a double loop over points, and the symmetries and derivatives they claim to
+have."""
 
 from dataclasses import dataclass
 
@@ -9,7 +10,14 @@ from scipy.special import gamma, kv
 
 from tangentbundle.earth.covariances import Meridional, Zonal, planetary
 from tangentbundle.errors import InvalidInputError
-from tangentbundle.estimators import Ambient, CurlFree, DivergenceFree, Matern, Tangent, helmholtz_covariance
+from tangentbundle.estimators import (
+    Ambient,
+    CurlFree,
+    DivergenceFree,
+    Matern,
+    Tangent,
+    helmholtz_covariance,
+)
 from tangentbundle.estimators.covariance import CovarianceSum
 from tangentbundle.estimators.history import Empirical, from_history, gaspari_cohn
 from tangentbundle.estimators.likelihood import Evidence, maximize, stacked
@@ -40,10 +48,14 @@ AMBIENT = [
     from_history(Ambient()),
     from_history(DivergenceFree(ambient=True)),
 ]
-CASES = [(covariance, 3, 2) for covariance in TANGENT] + [(covariance, 3, p) for covariance in AMBIENT for p in (2, 3)]
+CASES = [(covariance, 3, 2) for covariance in TANGENT] + [
+    (covariance, 3, p) for covariance in AMBIENT for p in (2, 3)
+]
 CASES += [(covariance, 5, 2) for covariance in (*TANGENT[:8], *AMBIENT[:8])]
 CASES += [(covariance, 2, 1) for covariance in (Tangent(), CurlFree(), Ambient())]
-CASES += [(DivergenceFree(ambient=True), 2, 1)]  # last: any field, as on a line no other is without divergence
+CASES += [
+    (DivergenceFree(ambient=True), 2, 1)
+]  # last: any field, as on a line no other is without divergence
 cases = pytest.mark.parametrize(("covariance", "D", "p"), CASES, ids=str)
 
 
@@ -104,7 +116,10 @@ def negative_hessian(k, delta, h=1e-3):
     eye = h * np.eye(D)
     return (
         -np.array(
-            [[sum(w * k(delta + i * eye[p] + j * eye[q]) for i, j, w in steps) for q in range(D)] for p in range(D)]
+            [
+                [sum(w * k(delta + i * eye[p] + j * eye[q]) for i, j, w in steps) for q in range(D)]
+                for p in range(D)
+            ]
         )
         / h**2
     )
@@ -129,7 +144,9 @@ def block(covariance, theta, a, b):
     if isinstance(covariance, CovarianceSum):
         sizes = [len(term.parameters(*a.B.shape)) for term in covariance.terms]
         parts = np.split(theta, np.cumsum(sizes)[:-1])
-        return sum(block(term, part, a, b) for term, part in zip(covariance.terms, parts, strict=True))
+        return sum(
+            block(term, part, a, b) for term, part in zip(covariance.terms, parts, strict=True)
+        )
     p, r = a.B.shape[1], np.linalg.norm(a.x - b.x)
     if isinstance(covariance, Ambient):
         parts = (a.principal - b.principal) ** 2
@@ -163,7 +180,10 @@ def test_blocks_are_those_of_a_double_loop(covariance, D, p):
     a, b = (random_sites(covariance.ambient, D, p, n, seed) for n, seed in ((4, 0), (3, 1)))
     theta = start(covariance, D, p)
     got = full(covariance, theta, a, b).numpy()
-    expected = [[block(covariance, theta.numpy(), site(a, i), site(b, j)) for j in range(3)] for i in range(4)]
+    expected = [
+        [block(covariance, theta.numpy(), site(a, i), site(b, j)) for j in range(3)]
+        for i in range(4)
+    ]
     np.testing.assert_allclose(got, expected, atol=1e-7 * np.abs(got).max())
 
 
@@ -179,7 +199,10 @@ def test_positive_symmetric_and_equal_to_its_diagonal(covariance, D, p):
 
 @cases
 def test_batches_equal_single_sets(covariance, D, p):
-    theta, sets = start(covariance, D, p), [random_sites(covariance.ambient, D, p, 5, seed) for seed in range(3)]
+    theta, sets = (
+        start(covariance, D, p),
+        [random_sites(covariance.ambient, D, p, 5, seed) for seed in range(3)],
+    )
     names = ("points", "bases", "principal", "past")
     stacks = {name: torch.stack([getattr(one, name) for one in sets]) for name in names}
     batch = Sites(**(stacks | ({"bases": sets[0].bases} if covariance.ambient else {})))
@@ -187,14 +210,19 @@ def test_batches_equal_single_sets(covariance, D, p):
     for number, one in enumerate(sets):
         alone = full(covariance, theta, one, one)
         assert torch.allclose(together[number], alone, atol=1e-12)
-        assert torch.allclose(covariance.diagonal(theta, batch)[number], covariance.diagonal(theta, one))
+        assert torch.allclose(
+            covariance.diagonal(theta, batch)[number], covariance.diagonal(theta, one)
+        )
 
 
 @cases
 def test_rotations_of_space_change_nothing(covariance, D, p):
     """Of points and bases; bands of latitude are turned around their axis, the third."""
     theta, a = start(covariance, D, p), random_sites(covariance.ambient, D, p)
-    turn, bands = np.eye(D), D - 1 if "Zonal" in str(covariance) or "Meridional" in str(covariance) else D
+    turn, bands = (
+        np.eye(D),
+        D - 1 if "Zonal" in str(covariance) or "Meridional" in str(covariance) else D,
+    )
     turn[:bands, :bands] = np.linalg.qr(np.random.default_rng(3).standard_normal((bands, bands)))[0]
     Q = torch.from_numpy(turn)
     b = Sites(a.points @ Q.T, Q @ a.bases, a.principal, a.past)
@@ -206,7 +234,9 @@ def test_rotations_of_space_change_nothing(covariance, D, p):
 def test_a_change_of_bases_changes_coordinates_alone(covariance):
     theta, a = start(covariance, 3, 2), random_sites(False, 3, 2)
     angles = torch.from_numpy(np.random.default_rng(4).uniform(0, 6, 7))
-    Q = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], dim=1).reshape(7, 2, 2)
+    Q = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], dim=1).reshape(
+        7, 2, 2
+    )
     b = Sites(a.points, a.bases @ Q, a.principal, Q.mT @ a.past)
     expected = torch.einsum("nki,nmkl,mlj->nmij", Q, full(covariance, theta, a, a), Q)
     assert torch.allclose(full(covariance, theta, b, b), expected, atol=1e-10)
@@ -220,7 +250,9 @@ def test_the_gradient_of_the_likelihood_is_that_of_differences(covariance, D, p)
     gradient = evidence.loss_and_gradient(covariance, torch.from_numpy(point))[1]
     h = 1e-5
     for number, unit in enumerate(h * np.eye(len(point))):
-        up, down = (evidence.loss(covariance, torch.from_numpy(point + step)) for step in (unit, -unit))
+        up, down = (
+            evidence.loss(covariance, torch.from_numpy(point + step)) for step in (unit, -unit)
+        )
         assert (up - down) / (2 * h) == pytest.approx(float(gradient[number]), rel=2e-3, abs=2e-3)
 
 
@@ -234,7 +266,9 @@ def test_flows_of_flat_space_have_no_curl_or_no_divergence(kind, ambient, kernel
         pytest.skip("tangent fields without divergence are those of surfaces")
     covariance, rng = kind(kernel, ambient), np.random.default_rng(0)
     theta, vector, h = start(covariance, D, D), rng.standard_normal(D), 1e-4
-    points = rng.standard_normal((5, 1, 1, D)) + h * np.stack([np.eye(D), -np.eye(D)])  # (5, 2, D, D)
+    points = rng.standard_normal((5, 1, 1, D)) + h * np.stack(
+        [np.eye(D), -np.eye(D)]
+    )  # (5, 2, D, D)
     eye = torch.eye(D, dtype=torch.float64)
 
     def sites(x):
@@ -257,10 +291,14 @@ def test_zonal_fields_go_around_the_axis_and_meridional_ones_along_it():
     sites = Sites(*(torch.from_numpy(array) for array in (points, sphere.frames(points), points)))
     axis, bases = np.array([0.0, 0.0, 1.0]), sites.bases.numpy()
     theta = torch.tensor([0.2, -0.5, 12.0], dtype=torch.float64)  # a stretch without end: bands
-    k = [[np.exp(0.4) * matern(abs(x[2] - y[2]) * np.exp(0.5), 1.5) for y in points] for x in points]
+    k = [
+        [np.exp(0.4) * matern(abs(x[2] - y[2]) * np.exp(0.5), 1.5) for y in points] for x in points
+    ]
     along = axis - points * points[:, 2:]
     for covariance, field in ((Zonal(), np.cross(axis, points)), (Meridional(), along)):
-        ambient = np.einsum("nip,nmpq,mjq->nmij", bases, full(covariance, theta, sites, sites).numpy(), bases)
+        ambient = np.einsum(
+            "nip,nmpq,mjq->nmij", bases, full(covariance, theta, sites, sites).numpy(), bases
+        )
         np.testing.assert_allclose(ambient, np.einsum("nm,ni,mj->nmij", k, field, field), atol=1e-6)
 
 
@@ -295,16 +333,23 @@ def test_the_search_ends_where_the_density_is_stationary():
         points = sphere.sample(160, seed=rng)
         frames = sphere.frames(points)
         waves, phases = rng.standard_normal((4, 50)) / 0.7, rng.uniform(0, 2 * np.pi, 50)
-        field = np.einsum("nij,ni->nj", frames, np.cos(points @ waves + phases) @ rng.standard_normal((50, 4)))
+        field = np.einsum(
+            "nij,ni->nj", frames, np.cos(points @ waves + phases) @ rng.standard_normal((50, 4))
+        )
         noisy = field / np.sqrt(np.square(field).mean()) + 0.3 * rng.standard_normal(field.shape)
         arrays = (points, frames, points[:, :3])
         evidence = Evidence(
-            Sites(*map(torch.from_numpy, map(np.ascontiguousarray, arrays))), torch.tensor(noisy[..., None])
+            Sites(*map(torch.from_numpy, map(np.ascontiguousarray, arrays))),
+            torch.tensor(noisy[..., None]),
         )
         found = maximize(Tangent(Matern(np.inf)), evidence, center, width, max_noise=0.31)
-        slope = evidence.loss_and_gradient(Tangent(Matern(np.inf)), torch.from_numpy(found))[1].numpy()
+        slope = evidence.loss_and_gradient(Tangent(Matern(np.inf)), torch.from_numpy(found))[
+            1
+        ].numpy()
         slope = slope + (found - center) / width**2
-        slope[-1] = max(slope[-1], 0.0) if found[-1] >= np.log(0.31) - 1e-9 else slope[-1]  # at the bound
+        slope[-1] = (
+            max(slope[-1], 0.0) if found[-1] >= np.log(0.31) - 1e-9 else slope[-1]
+        )  # at the bound
         assert np.abs(slope).max() < 0.01 * noisy.size
 
 

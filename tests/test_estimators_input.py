@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from field_models import CLEAN, NEW, PAST_POINTS, POINTS, PROCESSES, SIMPLE, SPHERE, VECTORS, history
+from field_models import (
+    CLEAN,
+    NEW,
+    PAST_POINTS,
+    POINTS,
+    PROCESSES,
+    SIMPLE,
+    SPHERE,
+    VECTORS,
+    history,
+)
 from sklearn.exceptions import NotFittedError
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
@@ -61,10 +71,30 @@ def test_bad_data_are_refused(make, points, vectors, kind, words):
         ({"history": history(POINTS)[:, :9]}, None, ShapeError, "history_points"),
         ({"history": history(POINTS)[:3]}, None, ShapeError, "at least 8"),
         ({"history": np.full((9, 36, 3), np.nan)}, None, NonFiniteError, "history"),
-        ({"history": history(POINTS), "history_points": PAST_POINTS}, None, ShapeError, "history_points"),
-        ({"history": history(POINTS)[:, :, :2], "history_points": POINTS[:, :2]}, None, ShapeError, "history_points"),
-        ({"history": history(PAST_POINTS[:1]), "history_points": PAST_POINTS[:1]}, None, TooFewPointsError, "history"),
-        ({"history": history(POINTS), "model": NeighborMean()}, None, InvalidInputError, "no use for a history"),
+        (
+            {"history": history(POINTS), "history_points": PAST_POINTS},
+            None,
+            ShapeError,
+            "history_points",
+        ),
+        (
+            {"history": history(POINTS)[:, :, :2], "history_points": POINTS[:, :2]},
+            None,
+            ShapeError,
+            "history_points",
+        ),
+        (
+            {"history": history(PAST_POINTS[:1]), "history_points": PAST_POINTS[:1]},
+            None,
+            TooFewPointsError,
+            "history",
+        ),
+        (
+            {"history": history(POINTS), "model": NeighborMean()},
+            None,
+            InvalidInputError,
+            "no use for a history",
+        ),
         ({"support": POINTS[:, :2]}, None, ShapeError, "support"),
         ({}, -0.1, InvalidInputError, "negative"),
         ({}, np.nan, NonFiniteError, "noise_std"),
@@ -129,5 +159,7 @@ def test_the_centre_has_no_tangent_space(space):
 def test_a_curve_may_have_every_point_twice():
     points = np.repeat(Sphere(1).sample(20, seed=0), 2, axis=0)
     vectors = points[:, ::-1] * [-1, 1]
-    model = FieldInterpolator(GaussianProcess(Tangent()), dim=1, random_state=0).fit(points, vectors)
+    model = FieldInterpolator(GaussianProcess(Tangent()), dim=1, random_state=0).fit(
+        points, vectors
+    )
     assert np.allclose(model.predict(points), vectors, atol=0.1)

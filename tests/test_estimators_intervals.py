@@ -1,4 +1,5 @@
-"""How many held-out measurements and true fields lie within the intervals that are given for them."""
+"""How many held-out measurements and true fields lie within the intervals that are given for
+them."""
 
 import numpy as np
 import pytest
@@ -20,13 +21,16 @@ def waves(space, length, rng):
 
     def field(points):
         frames = space.frames(points)
-        return np.einsum("nij,nkj,nk->ni", frames, frames, np.cos(points @ directions.T + phases) @ weights)
+        return np.einsum(
+            "nij,nkj,nk->ni", frames, frames, np.cos(points @ directions.T + phases) @ weights
+        )
 
     return field
 
 
 def shares(model, space, rng, noise, n=80):
-    """Of new measurements within the intervals, and of the field within those of a normal distribution."""
+    """Of new measurements within the intervals, and of the field within those of a normal
+    distribution."""
     field = waves(space, 0.6, rng)
     points, new = space.sample(n, seed=rng), space.sample(150, seed=rng)
     model.fit(points, field(points) + noise(rng, (n, 3)))
@@ -46,13 +50,19 @@ def shares(model, space, rng, noise, n=80):
     ids=["known manifold", "estimated planes"],
 )
 def test_intervals_cover_what_they_say(space, options, too_few):
-    """Measurements always; the field itself less often where planes are estimated, whose tilt has no variance."""
+    """Measurements always; the field itself less often where planes are estimated, whose tilt has
+    no variance."""
 
     def noise(rng, shape):
         return 0.3 * rng.standard_normal(shape)
 
     found = [
-        shares(FieldInterpolator(random_state=0, **options), space, np.random.default_rng(200 + seed), noise)
+        shares(
+            FieldInterpolator(random_state=0, **options),
+            space,
+            np.random.default_rng(200 + seed),
+            noise,
+        )
         for seed in range(4)
     ]
     measured, field = np.mean(found, axis=0)
@@ -61,7 +71,8 @@ def test_intervals_cover_what_they_say(space, options, too_few):
 
 
 def test_intervals_of_measurements_know_heavy_tails():
-    """With noise of Student's t the normal width of 50 % is too wide, that of left-out errors is not."""
+    """With noise of Student's t the normal width of 50 % is too wide, that of left-out errors is
+    not."""
 
     def noise(rng, shape):
         return 0.3 * rng.standard_t(2, shape)
@@ -91,7 +102,8 @@ def test_the_denoised_field_is_as_uncertain_as_it_says():
 
 
 def test_widths_are_conformal_quantiles():
-    """Of 9 exchangeable errors and a tenth, that lies within the k-th smallest of the 9 with probability k / 10."""
+    """Of 9 exchangeable errors and a tenth, that lies within the k-th smallest of the 9 with
+    probability k / 10."""
     errors = np.random.default_rng(0).standard_normal((4000, 10))
     for level in (0.5, 0.8):
         inside = [abs(new) <= tail(level, np.array(rest)) for new, *rest in errors]
@@ -106,13 +118,17 @@ def test_the_spread_of_inexact_positions_is_found():
     assert spaces.position_variance < 1e-6
     off = points + 0.03 * rng.standard_normal(points.shape)
     assert TangentSpaces.of(off, 2).position_variance == pytest.approx(0.03**2, rel=0.2)
-    dense = SPHERE.sample(20_000, seed=1) + 0.03 * rng.standard_normal((20_000, 3))  # wider than to the next point
+    dense = SPHERE.sample(20_000, seed=1) + 0.03 * rng.standard_normal(
+        (20_000, 3)
+    )  # wider than to the next point
     for dim in (2, 3):  # as in a dense cloud whose dimension is overestimated
         assert TangentSpaces.of(dense, dim).position_variance == pytest.approx(0.03**2, rel=0.2)
     assert TangentSpaces.of(rng.uniform(size=(5000, 3)), 3).position_variance == 0.0
     field = SPHERE.gradient_field(points, 3)
     vectors = field + 0.3 * np.sqrt(np.square(field).mean()) * rng.standard_normal(field.shape)
-    model = FieldDenoiser(GaussianProcess(Ambient(Matern(np.inf))), dim=2, random_state=0).fit(off, vectors)
+    model = FieldDenoiser(GaussianProcess(Ambient(Matern(np.inf))), dim=2, random_state=0).fit(
+        off, vectors
+    )
     found, std = model.predict(off, return_std=True)
     inside = [np.mean(np.abs(found - field) < width * std) for width in (0.6745, 1.6449)]
     assert abs(inside[0] - 0.5) < 0.06 and abs(inside[1] - 0.9) < 0.05

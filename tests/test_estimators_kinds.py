@@ -1,4 +1,5 @@
-"""Kind and dtype of answers are those of the input, for all four estimators; tables, scores, and copies of points."""
+"""Kind and dtype of answers are those of the input, for all four estimators; tables, scores, and
+copies of points."""
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,9 @@ def forecasts(kind):
 
 
 def classes(kind):
-    clouds = [kind(shape.sample(40, seed=k)) for k in range(4) for shape in (SPHERE, tb.manifolds.Torus())]
+    clouds = [
+        kind(shape.sample(40, seed=k)) for k in range(4) for shape in (SPHERE, tb.manifolds.Torus())
+    ]
     model = ManifoldClassifier(epochs=1, dim=2, random_state=0).fit(clouds, [0, 1] * 4)
     yield model.predict_proba(clouds[:3])
     assert isinstance(model.predict(clouds[:3]), np.ndarray)
@@ -72,13 +75,20 @@ def test_answers_are_of_the_kind_and_dtype_of_the_input(name):
 
 def test_tables_with_columns_are_points_and_vectors():
     table = pd.DataFrame(np.hstack([VECTORS, POINTS]), columns=["vx", "vy", "vz", "x", "y", "z"])
-    model = tb.FieldInterpolator(MODEL, dim=2, random_state=0).fit(table[["x", "y", "z"]], table[["vx", "vy", "vz"]])
+    model = tb.FieldInterpolator(MODEL, dim=2, random_state=0).fit(
+        table[["x", "y", "z"]], table[["vx", "vy", "vz"]]
+    )
     plain = tb.FieldInterpolator(MODEL, dim=2, random_state=0).fit(POINTS, VECTORS)
     assert model.feature_names_in_.tolist() == ["x", "y", "z"]
     new = pd.DataFrame(NEW, columns=["x", "y", "z"])
     np.testing.assert_allclose(model.predict(new), plain.predict(NEW), atol=1e-9)
-    assert (model.predict(new).dtype, model.predict(new.astype("float32")).dtype) == (np.float64, np.float32)
-    assert model.score(table[["x", "y", "z"]], table[["vx", "vy", "vz"]]) == pytest.approx(plain.score(POINTS, VECTORS))
+    assert (model.predict(new).dtype, model.predict(new.astype("float32")).dtype) == (
+        np.float64,
+        np.float32,
+    )
+    assert model.score(table[["x", "y", "z"]], table[["vx", "vy", "vz"]]) == pytest.approx(
+        plain.score(POINTS, VECTORS)
+    )
     with pytest.raises(ValueError, match="feature names"):
         model.predict(new[["z", "y", "x"]])
 
@@ -90,14 +100,20 @@ def test_the_score_is_the_explained_share_of_the_vectors_variance():
     off = np.square(model.predict(POINTS) - vectors).sum()
     expected = 1 - off / np.square(vectors - vectors.mean(axis=0)).sum()
     assert model.score(POINTS, vectors) == pytest.approx(expected)
-    assert model.score(torch.from_numpy(POINTS), torch.from_numpy(vectors)) == pytest.approx(expected)
+    assert model.score(torch.from_numpy(POINTS), torch.from_numpy(vectors)) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_copies_in_single_precision_are_the_points_themselves(offset):
     points = POINTS + offset
-    model = tb.FieldDenoiser(MODEL, dim=2, random_state=0).fit(points, VECTORS + 0.3 * POINTS)  # a normal part, too
-    exact, copies = (model.predict(where, return_std=True) for where in (points, points.astype(np.float32)))
+    model = tb.FieldDenoiser(MODEL, dim=2, random_state=0).fit(
+        points, VECTORS + 0.3 * POINTS
+    )  # a normal part, too
+    exact, copies = (
+        model.predict(where, return_std=True) for where in (points, points.astype(np.float32))
+    )
     for a, b in zip(exact, copies, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 
@@ -107,4 +123,6 @@ def test_too_few_points_and_no_field_are_warned_of():
     with pytest.warns(DimensionWarning, match=r"20 points are too few .* in 5 dimensions"):
         tb.FieldDenoiser(MODEL).fit(points, noise)
     with pytest.warns(NoInformationWarning, match="Give noise_std"):
-        tb.FieldDenoiser(dim=2, random_state=0).fit(POINTS, np.random.default_rng(12).standard_normal((60, 3)))
+        tb.FieldDenoiser(dim=2, random_state=0).fit(
+            POINTS, np.random.default_rng(12).standard_normal((60, 3))
+        )

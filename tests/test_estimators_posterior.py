@@ -64,7 +64,11 @@ OPTIONS = [
 ]
 pairs = pytest.mark.parametrize(
     ("covariance", "options"),
-    [(covariance, OPTIONS[(i + 2 * row) % 6]) for i, covariance in enumerate(COVARIANCES) for row in range(3)],
+    [
+        (covariance, OPTIONS[(i + 2 * row) % 6])
+        for i, covariance in enumerate(COVARIANCES)
+        for row in range(3)
+    ],
 )
 
 
@@ -140,13 +144,25 @@ def test_left_out_errors_are_those_of_leaving_each_point_out(covariance, options
 
 @pytest.mark.parametrize("model", [GaussianProcess(Tangent()), NeighborMean(), Identity()], ids=str)
 def test_left_out_is_a_prediction_without_the_point(model):
-    posterior = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(POINTS, VECTORS, 0.3).posterior_
-    observations = posterior.data.observations if isinstance(model, GaussianProcess) else posterior.observations
+    posterior = (
+        FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(POINTS, VECTORS, 0.3).posterior_
+    )
+    observations = (
+        posterior.data.observations
+        if isinstance(model, GaussianProcess)
+        else posterior.observations
+    )
     i, rest = 7, np.arange(40) != 7
-    arrays = {name: getattr(observations, name)[rest] for name in ("points", "vectors", "frames", "noise")}
+    arrays = {
+        name: getattr(observations, name)[rest] for name in ("points", "vectors", "frames", "noise")
+    }
     part = replace(observations, **arrays)
     if isinstance(model, GaussianProcess):
-        others = replace(posterior, data=FieldInBases(part, part.frames), parts=Neighborhoods.of(part.points, 40, 40))
+        others = replace(
+            posterior,
+            data=FieldInBases(part, part.frames),
+            parts=Neighborhoods.of(part.points, 40, 40),
+        )
     else:
         others = replace(posterior, observations=part)
     expected = others.predict(Places(observations.points[[i]], lambda: observations.frames[[i]]))
@@ -157,21 +173,33 @@ def test_densities_are_those_of_full_covariances():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((6, 2, 2))
     found = [
-        Prediction(rng.standard_normal((6, 4)), bases, root @ root.swapaxes(1, 2), rng.uniform(0.1, 2.0, 6))
-        for bases in (np.linalg.qr(rng.standard_normal((6, 4, 2)))[0], np.linalg.qr(rng.standard_normal((4, 2)))[0])
+        Prediction(
+            rng.standard_normal((6, 4)), bases, root @ root.swapaxes(1, 2), rng.uniform(0.1, 2.0, 6)
+        )
+        for bases in (
+            np.linalg.qr(rng.standard_normal((6, 4, 2)))[0],
+            np.linalg.qr(rng.standard_normal((4, 2)))[0],
+        )
     ]
     found.append(Prediction.isotropic(rng.standard_normal((6, 4)), 0.7))
     vectors = rng.standard_normal((6, 4))
     for one in found:
         full = one.covariances()
-        expected = [multivariate_normal(m, c).logpdf(v) for m, c, v in zip(one.mean, full, vectors, strict=True)]
+        expected = [
+            multivariate_normal(m, c).logpdf(v)
+            for m, c, v in zip(one.mean, full, vectors, strict=True)
+        ]
         np.testing.assert_allclose(one.log_density(vectors), expected, rtol=1e-6)
         np.testing.assert_allclose(one.variances(), np.einsum("nii->ni", full), atol=1e-12)
         frames = np.linalg.qr(rng.standard_normal((6, 4, 3)))[0]
         projection = frames @ frames.swapaxes(1, 2)
         tangent = one.tangent(frames)
-        np.testing.assert_allclose(tangent.mean, np.einsum("nij,nj->ni", projection, one.mean), atol=1e-12)
-        np.testing.assert_allclose(tangent.covariances(), projection @ full @ projection, atol=1e-12)
+        np.testing.assert_allclose(
+            tangent.mean, np.einsum("nij,nj->ni", projection, one.mean), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            tangent.covariances(), projection @ full @ projection, atol=1e-12
+        )
         wide, along = one.widened(0.5, 0.2).covariances(), one.bases @ one.bases.swapaxes(-1, -2)
         np.testing.assert_allclose(wide, full + 0.3 * along + 0.2 * np.eye(4), atol=1e-12)
 
@@ -181,7 +209,9 @@ def test_one_point_is_predicted_as_among_many(covariance):
     model = fitted(covariance, {"dim": 2})
     together = model.predict(NEW, return_cov=True)
     for i in range(9):
-        for all_of_them, one in zip(together, model.predict(NEW[[i]], return_cov=True), strict=True):
+        for all_of_them, one in zip(
+            together, model.predict(NEW[[i]], return_cov=True), strict=True
+        ):
             np.testing.assert_allclose(one[0], all_of_them[i], atol=1e-10)
     order = np.array([4, 0, 8])
     np.testing.assert_allclose(model.predict(NEW[order]), together[0][order], atol=1e-12)
@@ -191,26 +221,34 @@ def test_one_point_is_predicted_as_among_many(covariance):
 def many():
     """More points than predictions use, with a smooth field and noise."""
     points = SPHERE.sample(600, seed=3)
-    return points, SPHERE.gradient_field(points, 3) + 0.3 * np.random.default_rng(102).standard_normal((600, 3))
+    return points, SPHERE.gradient_field(points, 3) + 0.3 * np.random.default_rng(
+        102
+    ).standard_normal((600, 3))
 
 
 def turned(posterior):
     """The same with other bases at the observations."""
     observations = posterior.data.observations
-    turns = np.linalg.qr(np.random.default_rng(5).standard_normal((len(observations.points), 2, 2)))[0]
+    turns = np.linalg.qr(
+        np.random.default_rng(5).standard_normal((len(observations.points), 2, 2))
+    )[0]
     turns[:, :, 1] *= np.linalg.det(turns)[:, None]
     frames = observations.frames @ turns
     return replace(posterior, data=FieldInBases(replace(observations, frames=frames), frames))
 
 
 @pytest.mark.parametrize(
-    "covariance", [Tangent(), helmholtz_covariance(), Ambient(), DivergenceFree(ambient=True)], ids=str
+    "covariance",
+    [Tangent(), helmholtz_covariance(), Ambient(), DivergenceFree(ambient=True)],
+    ids=str,
 )
 def test_local_predictions_are_near_exact_ones(covariance, many):
-    """Means within a third of the posterior's standard deviation, standard deviations within 5 %; nearer than without
-    the means of cells.
+    """Means within a third of the posterior's standard deviation, standard deviations within 5 %;
+    nearer than without the means of cells.
     """
-    model = FieldInterpolator(GaussianProcess(covariance, sites=150), manifold=SPHERE, random_state=0).fit(*many)
+    model = FieldInterpolator(
+        GaussianProcess(covariance, sites=150), manifold=SPHERE, random_state=0
+    ).fit(*many)
     local, new = model.posterior_, SPHERE.sample(200, seed=4)
     exact = replace(local, parts=Neighborhoods.of(local.data.observations.points, 600, 0))
     without = replace(local, parts=replace(local.parts, far=0))
@@ -230,11 +268,16 @@ def test_local_predictions_are_near_exact_ones(covariance, many):
         )
 
 
-@pytest.mark.parametrize("covariance", [helmholtz_covariance(), Ambient(), CurlFree(ambient=True)], ids=str)
+@pytest.mark.parametrize(
+    "covariance", [helmholtz_covariance(), Ambient(), CurlFree(ambient=True)], ids=str
+)
 def test_the_variance_of_the_mean_of_a_cell(covariance, many):
-    """Of the difference between it, in the basis of the centre, and the field at the centre; and of the noise."""
+    """Of the difference between it, in the basis of the centre, and the field at the centre; and of
+    the noise."""
     noise_std = np.linspace(0.1, 0.5, 600)
-    model = FieldInterpolator(GaussianProcess(covariance, sites=150), manifold=SPHERE, random_state=0)
+    model = FieldInterpolator(
+        GaussianProcess(covariance, sites=150), manifold=SPHERE, random_state=0
+    )
     posterior = model.fit(*many, noise_std).posterior_
     observations, bases = posterior.data.observations, posterior.data.bases
     size = min(map(len, posterior.parts.cells))
@@ -253,7 +296,9 @@ def test_the_variance_of_the_mean_of_a_cell(covariance, many):
             [basis.T @ B * w for B, w in zip(each, [-1.0, *[1 / size] * size], strict=True)], axis=1
         )
         difference = np.trace(weights @ dense(posterior, sites, sites) @ weights.T) / basis.shape[1]
-        assert variances[row] == pytest.approx(difference + observations.noise[cell].mean() / size, rel=1e-5)
+        assert variances[row] == pytest.approx(
+            difference + observations.noise[cell].mean() / size, rel=1e-5
+        )
 
 
 def test_neighborhoods_have_every_point_once():
@@ -263,13 +308,17 @@ def test_neighborhoods_have_every_point_once():
         assert np.array_equal(np.sort(np.concatenate(partition)), np.arange(700))
     for group in range(len(parts.groups)):
         members, cells = parts.around(group)
-        assert np.isin(parts.groups[group], members).all() and len(members) >= 60 and len(cells) <= 40
+        assert (
+            np.isin(parts.groups[group], members).all() and len(members) >= 60 and len(cells) <= 40
+        )
         assert not np.isin(np.concatenate([parts.cells[cell] for cell in cells]), members).any()
         assert len(np.unique(members)) == len(members)
 
 
 @pytest.mark.parametrize(
-    "model", [GaussianProcess(Tangent(), sites=64), GaussianProcess(Ambient(), sites=64), NeighborMean()], ids=str
+    "model",
+    [GaussianProcess(Tangent(), sites=64), GaussianProcess(Ambient(), sites=64), NeighborMean()],
+    ids=str,
 )
 def test_no_array_has_a_matrix_for_each_point(model):
     """600 points in 200 dimensions: a matrix for each would take 190 MB."""
@@ -295,5 +344,7 @@ def test_a_process_needs_a_number_of_sites(sites):
 @pytest.mark.parametrize("sites", [8, 9, 33])
 def test_few_sites_are_enough_to_answer(sites, many):
     points, vectors = (array[:200] for array in many)
-    model = FieldInterpolator(GaussianProcess(Tangent(), sites=sites), manifold=SPHERE, random_state=0)
+    model = FieldInterpolator(
+        GaussianProcess(Tangent(), sites=sites), manifold=SPHERE, random_state=0
+    )
     assert np.isfinite(model.fit(points, vectors).predict(NEW)).all()

@@ -35,9 +35,15 @@ def densities(model, points=POINTS, vectors=VECTORS):
     """Of every left-out vector, in units of the data."""
     estimator = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(points, vectors)
     found = estimator.posterior_.left_out(np.arange(len(points)))
-    covariances = np.einsum("nda,nde,neb->nab", estimator.frames_, found.covariances(), estimator.frames_)
-    errors = np.einsum("nda,nd->na", estimator.frames_, estimator._observations.vectors - found.mean)
-    return np.array([multivariate_normal(cov=c).logpdf(e) for c, e in zip(covariances, errors, strict=True)])
+    covariances = np.einsum(
+        "nda,nde,neb->nab", estimator.frames_, found.covariances(), estimator.frames_
+    )
+    errors = np.einsum(
+        "nda,nd->na", estimator.frames_, estimator._observations.vectors - found.mean
+    )
+    return np.array(
+        [multivariate_normal(cov=c).logpdf(e) for c, e in zip(covariances, errors, strict=True)]
+    )
 
 
 def test_the_table_of_scores_is_right_by_definition():
@@ -74,7 +80,8 @@ def fields():
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.NoInformationWarning")
 @pytest.mark.parametrize("name", fields())
 def test_the_default_is_not_worse_than_the_simplest_models(name):
-    """By the log density of left-out vectors, up to one standard error; the default has both in its table."""
+    """By the log density of left-out vectors, up to one standard error; the default has both in its
+    table."""
     points, vectors = fields()[name]
     chosen = FieldDenoiser(dim=2, random_state=0).fit(points, vectors)
     index = np.arange(60)
@@ -92,8 +99,13 @@ def test_the_default_finds_the_kind_of_field():
     """A gradient, and constant vectors of space: neither is the other's model."""
     gradient = FieldInterpolator(dim=2, random_state=0).fit(POINTS, CLEAN)
     new = SPHERE.sample(50, seed=5)
-    assert np.square(gradient.predict(new) - SPHERE.gradient_field(new, 2)).mean() < 1e-3 * np.square(CLEAN).mean()
-    constant = FieldInterpolator(dim=2, random_state=0).fit(POINTS, np.tile([1.0, 2.0, 3.0], (60, 1)))
+    assert (
+        np.square(gradient.predict(new) - SPHERE.gradient_field(new, 2)).mean()
+        < 1e-3 * np.square(CLEAN).mean()
+    )
+    constant = FieldInterpolator(dim=2, random_state=0).fit(
+        POINTS, np.tile([1.0, 2.0, 3.0], (60, 1))
+    )
     np.testing.assert_allclose(constant.predict(new), np.tile([1.0, 2.0, 3.0], (50, 1)), atol=1e-2)
 
 
@@ -117,7 +129,9 @@ def test_candidates_without_a_fit_are_left_out():
     for none in ([surface], []):
         with pytest.raises(InvalidInputError, match="none of the candidates"):
             FieldDenoiser(Candidates(none), dim=1).fit(points, vectors)
-    with pytest.raises(InvalidInputError, match="oriented surface"):  # asked for, and not silently replaced
+    with pytest.raises(
+        InvalidInputError, match="oriented surface"
+    ):  # asked for, and not silently replaced
         FieldDenoiser(covariance=DivergenceFree(), dim=1).fit(points, vectors)
 
 
@@ -131,9 +145,13 @@ def test_any_number_of_left_out_vectors(max_left_out):
 def test_a_single_winner_is_fitted_to_all_points():
     """The first comparison uses few points: what answers must not."""
     points = SPHERE.sample(400, seed=3)
-    vectors = SPHERE.gradient_field(points, 2) + 0.1 * np.random.default_rng(1).standard_normal((400, 3))
+    vectors = SPHERE.gradient_field(points, 2) + 0.1 * np.random.default_rng(1).standard_normal(
+        (400, 3)
+    )
     model = GaussianProcess(Tangent(Matern(np.inf)))
-    chosen = FieldDenoiser(Candidates([model, Identity()]), manifold=SPHERE, random_state=0).fit(points, vectors)
+    chosen = FieldDenoiser(Candidates([model, Identity()]), manifold=SPHERE, random_state=0).fit(
+        points, vectors
+    )
     alone = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(points, vectors)
     assert chosen.posterior_.parts.near == alone.posterior_.parts.near
     np.testing.assert_allclose(chosen.predict(points), alone.predict(points), atol=0.05)
@@ -159,10 +177,16 @@ ODD = {
     ),
     "line": (line(), np.sin(3 * line())),
     "collinear in space": (line() * [1.0, 2.0, 3.0], np.sin(3 * line()) * [1.0, 2.0, 3.0]),
-    "collinear, vectors in all directions": (line() * [1.0, 2.0, 3.0], RNG.standard_normal((40, 3))),
+    "collinear, vectors in all directions": (
+        line() * [1.0, 2.0, 3.0],
+        RNG.standard_normal((40, 3)),
+    ),
     "parallel vectors": (POINTS, np.outer(np.sin(POINTS[:, 0]), [1.0, 2.0, 0.0])),
     "every point twice": (np.repeat(POINTS[:30], 2, axis=0), VECTORS),
-    "every point and vector twice": (np.repeat(POINTS[:30], 2, axis=0), np.repeat(CLEAN[:30], 2, axis=0)),
+    "every point and vector twice": (
+        np.repeat(POINTS[:30], 2, axis=0),
+        np.repeat(CLEAN[:30], 2, axis=0),
+    ),
     "two places": (np.repeat(POINTS[:2], 30, axis=0), VECTORS),
     "one place": (np.repeat(POINTS[:1], 60, axis=0), VECTORS),
     "few points in many dimensions": (RNG.standard_normal((60, 30)), RNG.standard_normal((60, 30))),
@@ -207,7 +231,10 @@ def test_few_points(n, D):
 def test_a_point_far_from_all_others_is_warned_of():
     points = np.concatenate([POINTS, [[1e6, 0.0, 0.0]]])
     with pytest.warns(SuspiciousDataWarning, match=r"1 of 61 points \(first: 60, counted from 0\)"):
-        assert all(np.isfinite(answer).all() for answer in answers(points, np.concatenate([VECTORS, VECTORS[:1]])))
+        assert all(
+            np.isfinite(answer).all()
+            for answer in answers(points, np.concatenate([VECTORS, VECTORS[:1]]))
+        )
 
 
 def test_zero_and_constant_fields_stay():
@@ -218,10 +245,15 @@ def test_zero_and_constant_fields_stay():
 
 
 def data_without_a_field(kind, seed):
-    """White noise along known tangent spaces and in all directions, and vectors in the order of other points."""
+    """White noise along known tangent spaces and in all directions, and vectors in the order of
+    other points."""
     rng, points = np.random.default_rng(seed), SPHERE.sample(300, seed=seed)
     if kind == "tangent noise":
-        return points, np.einsum("nda,na->nd", SPHERE.frames(points), rng.standard_normal((300, 2))), SPHERE
+        return (
+            points,
+            np.einsum("nda,na->nd", SPHERE.frames(points), rng.standard_normal((300, 2))),
+            SPHERE,
+        )
     turn = np.linalg.qr(rng.standard_normal((12, 3)))[0]
     field = np.cross([0, 0, 1.0], points) + 0.3 * SPHERE.gradient_field(points, 2)
     if kind == "shuffled rows":

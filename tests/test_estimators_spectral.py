@@ -1,4 +1,5 @@
-"""Denoising by a filter of the connection Laplacian: one path for arrays and tensors, which stay where they are."""
+"""Denoising by a filter of the connection Laplacian: one path for arrays and tensors, which stay
+where they are."""
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ KINDS = {
 
 
 def denoiser(**options):
-    return tb.FieldDenoiser(SpectralFilter(neighbors=24), **({"dim": 2, "random_state": 0} | options))
+    return tb.FieldDenoiser(
+        SpectralFilter(neighbors=24), **({"dim": 2, "random_state": 0} | options)
+    )
 
 
 def test_it_is_the_filter_of_least_risk():
@@ -39,7 +42,9 @@ def test_it_is_the_filter_of_least_risk():
     assert np.square(expected - CLEAN).mean() < 0.1 * np.square(NOISY - CLEAN).mean()
 
 
-@pytest.mark.parametrize("noise_std", [None, 0.3, np.linspace(0.2, 0.4, 600)], ids=["estimated", "known", "uneven"])
+@pytest.mark.parametrize(
+    "noise_std", [None, 0.3, np.linspace(0.2, 0.4, 600)], ids=["estimated", "known", "uneven"]
+)
 def test_answers_are_of_the_kind_and_dtype_of_the_points(noise_std):
     expected = denoiser().fit(POINTS, NOISY, noise_std).predict(POINTS)
     for kind in KINDS.values():

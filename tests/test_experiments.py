@@ -1,4 +1,5 @@
-"""Experiments: the same numbers on any number of cores and after interruptions; tables that hide nothing."""
+"""Experiments: the same numbers on any number of cores and after interruptions; tables that hide
+nothing."""
 
 import itertools
 import json
@@ -14,7 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from tangentbundle.errors import DamagedFileError, InvalidInputError
-from tangentbundle.experiments import EXPERIMENTS, classification, experiment, forecast, reconstruction
+from tangentbundle.experiments import (
+    EXPERIMENTS,
+    classification,
+    experiment,
+    forecast,
+    reconstruction,
+)
 from tangentbundle.experiments.base import Column, Description, Experiment, draw
 from tangentbundle.experiments.report import Results
 from tangentbundle.experiments.runner import key_of, merge_with, read_results, run_experiment
@@ -26,7 +33,9 @@ class Toy(Experiment):
     """Means of random numbers, slow enough to be interrupted."""
 
     name = "torus"
-    about = Description("Toy", ("field", "n"), (Column("mse", "error", headline=True), Column("oracle", "oracle")))
+    about = Description(
+        "Toy", ("field", "n"), (Column("mse", "error", headline=True), Column("oracle", "oracle"))
+    )
     pause = 0.0
 
     def published(self):
@@ -38,7 +47,10 @@ class Toy(Experiment):
     def run(self, task, seed):
         time.sleep(self.pause)
         rng = draw(seed, "toy", task["n"], task["sampling"])
-        rows = [{"field": "a", "n": task["n"], "method": m, "mse": float(rng.random())} for m in ("mean", "zero")]
+        rows = [
+            {"field": "a", "n": task["n"], "method": m, "mse": float(rng.random())}
+            for m in ("mean", "zero")
+        ]
         return [{**row, "oracle": None} for row in rows]
 
 
@@ -97,10 +109,12 @@ def test_refuses_other_settings_protocols_and_foreign_files(tmp_path):
 
 @pytest.mark.slow
 def test_killed_in_the_middle_nothing_reported_is_lost(tmp_path):
-    """SIGKILL while tasks finish; what was written stays, and the end is as if nothing had happened."""
+    """SIGKILL while tasks finish; what was written stays, and the end is as if nothing had
+    happened."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[2]); from test_experiments import Slow;"
-        "from tangentbundle.experiments.runner import run_experiment; run_experiment(Slow(), sys.argv[1], quiet=True)"
+        "import sys; sys.path.insert(0, sys.argv[2]); from test_experiments import Slow;from "
+        "tangentbundle.experiments.runner import run_experiment; run_experiment(Slow(), "
+        "sys.argv[1], quiet=True)"
     )
     command = [sys.executable, "-c", code, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
     file = tmp_path / "results.jsonl"
@@ -117,7 +131,9 @@ def test_killed_in_the_middle_nothing_reported_is_lost(tmp_path):
 
 def test_the_full_table_has_every_method_and_score(serial):
     table = Results(Toy(), serial, "paper").full()
-    assert [row[:4] for row in table.body] == [["a", str(n), m, "5"] for n in (1, 2) for m in ("mean", "zero")]
+    assert [row[:4] for row in table.body] == [
+        ["a", str(n), m, "5"] for n in (1, 2) for m in ("mean", "zero")
+    ]
     assert [row[-1] for row in table.body] == ["0.5 ± 0.25", "", "", ""]
     values = [row["mse"] for row in serial if row["n"] == 1 and row["method"] == "mean"]
     assert table.body[0][4] == f"{np.mean(values):.3g} ± {np.std(values):.2g}"
@@ -139,7 +155,9 @@ def test_the_comparison_counts_the_papers_standard_deviations(serial):
         scores = Column("mse", "error", headline=True), Column("oracle", "oracle", paper=True)
         about = Description("Toy", ("field", "n"), scores)
 
-    rows = [{**row, "oracle": 2 * row["mse"], "method": row["method"] + ", variant"} for row in serial]
+    rows = [
+        {**row, "oracle": 2 * row["mse"], "method": row["method"] + ", variant"} for row in serial
+    ]
     for kind, factor, shown in ((Toy(), 1, serial), (Scored(), 2, rows)):
         table = Results(kind, shown, "paper").comparison()
         values = [row["mse"] for row in serial if row["n"] == 1 and row["method"] == "mean"]
@@ -160,7 +178,8 @@ def one_row(name, cell, method, data):
 @pytest.mark.parametrize("full", [False, True], ids=["quick", "full"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_screen_says_what_was_run_and_compares_like_with_like(name, full, data):
-    """Every cell has a label, single runs have no spread, and the paper's numbers need the paper's data and form."""
+    """Every cell has a label, single runs have no spread, and the paper's numbers need the paper's
+    data and form."""
     kind, published = experiment(name), experiment(name).published()
     cells = [tuple(row[key] for key in kind.about.cell) for row in published]
     wind = name in ("reconstruction", "forecast")
@@ -170,8 +189,12 @@ def test_the_screen_says_what_was_run_and_compares_like_with_like(name, full, da
         results = Results(kind, rows, "paper", full)
         table = results.comparison()
         text = table.text()
-        assert all(row[0].strip(" -") for row in table.body) and len({row[0] for row in table.body}) == len(shown)
-        assert ("± 0" in text.replace("± 0.", "")) == (runs > 1), "a single run has no standard deviation"
+        assert all(row[0].strip(" -") for row in table.body) and len(
+            {row[0] for row in table.body}
+        ) == len(shown)
+        assert ("± 0" in text.replace("± 0.", "")) == (runs > 1), (
+            "a single run has no standard deviation"
+        )
         assert ("in sd" in table.header) == comparable == ("Not compared" not in text)
         assert "Data: " in text and ("epochs" in text or "steps" in text)
         assert max(map(len, text.splitlines())) <= 100
@@ -184,14 +207,23 @@ def test_the_screen_says_what_was_run_and_compares_like_with_like(name, full, da
 def test_published_numbers():
     found = [experiment(name).published() for name in EXPERIMENTS]
     assert [len(rows) for rows in found] == [36, 36, 36, 6 * 2]
-    assert {"field": "as printed", "n": 100, "tau": 0.3, "method": "DD-TNN", "mean": 0.135, "std": 0.0142} in found[0]
+    assert {
+        "field": "as printed",
+        "n": 100,
+        "tau": 0.3,
+        "method": "DD-TNN",
+        "mean": 0.135,
+        "std": 0.0142,
+    } in found[0]
     last = {"activation": "Tanh", "method": "3D-CNN", "mean": 0.985, "std": 0.006}
     assert {**last, "reading": "base"} in found[3]
     with pytest.raises(InvalidInputError, match="no experiment"):
         experiment("weather")
     with pytest.raises(InvalidInputError, match="draws its own"):
         experiment("torus", "ncep")
-    with pytest.raises(InvalidInputError, match="'moon' for forecast; there are gfs, embedded, ncep"):
+    with pytest.raises(
+        InvalidInputError, match="'moon' for forecast; there are gfs, embedded, ncep"
+    ):
         experiment("forecast", "moon")
 
 
@@ -201,7 +233,8 @@ RESULTS = Path(__file__).parents[1] / "docs/results"
 @pytest.mark.parametrize("protocol", ["paper", "best"])
 @pytest.mark.parametrize("name", ["torus", "reconstruction", "forecast", "classification"])
 def test_committed_results_fit_the_page_and_the_terminal(name, protocol):
-    """Rows that can be read, a terminal of 100 columns, and pages of tables, a figure and at most 200 words."""
+    """Rows that can be read, a terminal of 100 columns, and pages of tables, a figure and at most
+    200 words."""
     folder, header = RESULTS / f"{name}-{protocol}", {"experiment": name, "full": True, "seed": 0}
     rows = read_results(folder / "results.jsonl.gz", {**header, "protocol": protocol})
     if protocol == "best":
@@ -215,18 +248,27 @@ def test_committed_results_fit_the_page_and_the_terminal(name, protocol):
 
 
 @pytest.mark.parametrize(
-    "name, said", [("torus", "MNN in 8, MLP in 4"), ("reconstruction", "MNN in 12")], ids=["torus", "reconstruction"]
+    "name, said",
+    [("torus", "MNN in 8, MLP in 4"), ("reconstruction", "MNN in 12")],
+    ids=["torus", "reconstruction"],
 )
 def test_the_page_says_which_network_is_best(name, said):
-    """By the paper's score, of the three networks of the paper, in all cells of the committed rows."""
+    """By the paper's score, of the three networks of the paper, in all cells of the committed
+    rows."""
     header = {"experiment": name, "protocol": "paper", "full": True, "seed": 0}
     rows = read_results(RESULTS / f"{name}-paper" / "results.jsonl.gz", header)
     results = Results(experiment(name), rows, "paper")
     winners = []
     for cell in results.cells:
-        lines = [line for line in results.lines if line.cell == cell and line.method in ("DD-TNN", "MNN", "MLP")]
+        lines = [
+            line
+            for line in results.lines
+            if line.cell == cell and line.method in ("DD-TNN", "MNN", "MLP")
+        ]
         winners.append(min(lines, key=lambda line: line.score(results.compared)["mean"]).method)
-    counts = ", ".join(f"{method} in {winners.count(method)}" for method in ("MNN", "MLP") if method in winners)
+    counts = ", ".join(
+        f"{method} in {winners.count(method)}" for method in ("MNN", "MLP") if method in winners
+    )
     assert counts == said and len(winners) == 12
     assert f"in 0 of 12, by the paper's score: {said}" in (RESULTS / "README.md").read_text()
 
@@ -235,7 +277,10 @@ def test_the_page_has_the_settings_of_the_code():
     page = (RESULTS / "README.md").read_text()
     assert f"after {EPOCHS:,} epochs".replace(",", " ") in page
     assert f"after {reconstruction.EPOCHS} epochs" in page
-    rule = f"{forecast.PATIENCE} steps without a gain of {forecast.LEAST_GAIN:.0e}, or {forecast.STEPS} steps"
+    rule = (
+        f"{forecast.PATIENCE} steps without a gain of {forecast.LEAST_GAIN:.0e}, or "
+        f"{forecast.STEPS} steps"
+    )
     assert rule.replace("1e-05", "1e-5") in page and f"{forecast.BATCH} windows" in page
     rates = ["0.03, falling to 0.0003", "0.01", f"{forecast.RATE:g}", "0.01"]
     assert f"| Adam: rate | {' | '.join(rates)} |" in page
@@ -243,7 +288,14 @@ def test_the_page_has_the_settings_of_the_code():
     assert epochs in page and f"{classification.BATCH} clouds" in page
 
 
-TASK = {"field": "as printed", "n": 60, "sampling": 0, "noises": 1, "protocol": "paper", "epochs": 8}
+TASK = {
+    "field": "as printed",
+    "n": 60,
+    "sampling": 0,
+    "noises": 1,
+    "protocol": "paper",
+    "epochs": 8,
+}
 
 
 NETWORKS = {"DD-TNN": 88, "MNN": 136, "MNN, L_sym, exp(-L)": 136, "MNN, L_sym, exp(+L)": 136}
@@ -260,13 +312,21 @@ def test_torus_rows_are_deterministic_and_complete(torus_rows):
     again = Torus().run(TASK, 0)
     assert again == torus_rows
     methods = {row["method"] for row in torus_rows}
-    assert {*NETWORKS, "identity", "mean", "zero", "nearest neighbour", "inverse distance"} <= methods
+    assert {
+        *NETWORKS,
+        "identity",
+        "mean",
+        "zero",
+        "nearest neighbour",
+        "inverse distance",
+    } <= methods
     assert {"thin-plate spline", "Tikhonov on the bundle, SURE"} <= methods
     assert len(torus_rows) == len(methods) * 3 * TASK["noises"]
 
 
 def test_torus_scores(torus_rows):
-    """The identity's error is the noise in the frames; the oracle is never worse than honesty; noise orders errors."""
+    """The identity's error is the noise in the frames; the oracle is never worse than honesty;
+    noise orders errors."""
     for tau in (0.01, 0.1, 0.3):
         mine = [row for row in torus_rows if row["tau"] == tau]
         identity = np.mean([row["mse"] for row in mine if row["method"] == "identity"])
@@ -279,7 +339,9 @@ def test_torus_scores(torus_rows):
         ambient = row["method"].startswith("MNN") or row["method"] == "MLP, ambient"
         assert row["own_metric"] == (row["ambient"] if ambient else row["mse"])
         assert row["oracle_own"] <= row["own_metric"] * (1 + 1e-5)
-        assert (row["oracle"] < row["oracle_own"]) if ambient else (row["oracle"] == row["oracle_own"])
+        assert (
+            (row["oracle"] < row["oracle_own"]) if ambient else (row["oracle"] == row["oracle_own"])
+        )
 
 
 def test_the_terminal_shows_one_compact_table_and_names_the_files(monkeypatch, tmp_path):
@@ -292,19 +354,30 @@ def test_the_terminal_shows_one_compact_table_and_names_the_files(monkeypatch, t
     lines = done.output.splitlines()
     assert max(map(len, lines)) <= 100 and len(lines) < 50
     compared = [line for line in lines if line.startswith("tau")]
-    assert len(compared) == 3 * (len(NETWORKS) + 1), "every network and the best method of each cell"
-    assert "sd" not in done.output and "Not compared with the paper's numbers: the quick form" in done.output
-    assert f"{QUICK_EPOCHS} epochs" in done.output and "1 samplings of the torus with 1 noises each" in done.output
+    assert len(compared) == 3 * (len(NETWORKS) + 1), (
+        "every network and the best method of each cell"
+    )
+    assert (
+        "sd" not in done.output
+        and "Not compared with the paper's numbers: the quick form" in done.output
+    )
+    assert (
+        f"{QUICK_EPOCHS} epochs" in done.output
+        and "1 samplings of the torus with 1 noises each" in done.output
+    )
     for name in ("results.jsonl", "table.md", "table.csv"):
         assert f"out/{name}" in done.output and (tmp_path / "out" / name).exists()
 
 
 def test_honest_torus_numbers_do_not_depend_on_the_clean_field(monkeypatch):
-    """Another clean field with the same noisy one changes scores, but no output that is called honest."""
+    """Another clean field with the same noisy one changes scores, but no output that is called
+    honest."""
     import tangentbundle.experiments.torus as module
 
     data = module.Draw.of(TASK, 0)
-    other = module.Draw(module.torus_field(60, seed=draw(0, "torus", "as printed", 60, 0)), data.noisy, data.cases)
+    other = module.Draw(
+        module.torus_field(60, seed=draw(0, "torus", "as printed", 60, 0)), data.noisy, data.cases
+    )
     other.sample.vectors[:] = 0.0
     a, b = (module.paper_answers(d, 4)[1] for d in (data, other))
     for name in a:
@@ -320,12 +393,16 @@ def test_a_method_looks_alike_in_all_panels(tmp_path, monkeypatch):
     monkeypatch.setattr(plot, "save", lambda figure, path: figures.append(figure))
     rows = [
         {"field": "tangent", "n": n, "tau": tau, "method": method, "mse": 0.1, "parameters": None}
-        for n, methods in ((100, ("FieldDenoiser", "mean", "zero")), (200, ("zero", "mean", "FieldDenoiser")))
+        for n, methods in (
+            (100, ("FieldDenoiser", "mean", "zero")),
+            (200, ("zero", "mean", "FieldDenoiser")),
+        )
         for method in methods
         for tau in (0.1, 0.3)
     ]
     draw_scores(Results(Torus(), rows, "best"), tmp_path / "scores.png")
     looks = [
-        {line.get_label(): (line.get_color(), line.get_linestyle()) for line in axis.lines} for axis in figures[0].axes
+        {line.get_label(): (line.get_color(), line.get_linestyle()) for line in axis.lines}
+        for axis in figures[0].axes
     ]
     assert len(looks) == 2 and looks[0] == looks[1] and len(looks[0]) == 3

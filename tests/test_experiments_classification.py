@@ -9,7 +9,13 @@ import torch
 from tangentbundle import nn
 from tangentbundle.experiments import classification
 from tangentbundle.experiments.base import draw
-from tangentbundle.experiments.classification import SIGN_RULES, STRETCHED, Classification, Sample, with_signs
+from tangentbundle.experiments.classification import (
+    SIGN_RULES,
+    STRETCHED,
+    Classification,
+    Sample,
+    with_signs,
+)
 from tangentbundle.experiments.report import Results
 from tangentbundle.manifolds import Sphere
 
@@ -62,7 +68,9 @@ def test_same_seed_same_rows_and_another_seed_other_clouds(rows):
 
 def test_readings_share_labels_and_sizes():
     """The same draw in both; coordinates differ by a factor for each axis."""
-    base, other = (Sample.drawn(6, draw(0, "classification", 0), stretch) for stretch in STRETCHED.values())
+    base, other = (
+        Sample.drawn(6, draw(0, "classification", 0), stretch) for stretch in STRETCHED.values()
+    )
     assert np.array_equal(other.labels, base.labels)
     for p, q in zip(base.points, other.points, strict=True):
         assert np.allclose(p - p[0], (q - q[0]) * np.ptp(p, axis=0) / np.ptp(q, axis=0), atol=1e-4)
@@ -70,12 +78,15 @@ def test_readings_share_labels_and_sizes():
 
 @pytest.mark.parametrize("rule", SIGN_RULES.values(), ids=SIGN_RULES)
 def test_other_signs_change_the_readout_alone(rule):
-    """Linear layers and coordinatewise tanh commute with them: only sums of coordinates depend on signs."""
+    """Linear layers and coordinatewise tanh commute with them: only sums of coordinates depend on
+    signs."""
     sample, rng = Sample.drawn(6, draw(0, "classification", 0), True), np.random.default_rng(0)
     clouds = classification._clouds(sample.points)
     flipped = with_signs(clouds, rule, rng)
     signs = (clouds.frames * flipped.frames).sum(1, keepdim=True).mT.float()
-    assert torch.equal(flipped.frames.abs(), clouds.frames.abs()) and set(signs.unique().tolist()) == {-1.0, 1.0}
+    assert torch.equal(flipped.frames.abs(), clouds.frames.abs()) and set(
+        signs.unique().tolist()
+    ) == {-1.0, 1.0}
     for make in classification.ACTIVATIONS.values():
         net = nn.TNN([1, 8, 4, 1], taps=2, activation=make(), seed=0)
         (before, after) = (net(*classification.tangent_inputs(c)) for c in (clouds, flipped))
@@ -89,7 +100,11 @@ def test_cells_of_the_3d_cnn():
     first, second = (classification.occupancy(p) for p in (cloud, 7.0 * cloud + [1.0, -2.0, 3.0]))
     assert first.shape == (1, 6, 6, 6) and np.array_equal(first, second)
     assert float(first[0, 2:4, 2:4, 2:4].sum()) == 0.0  # hollow
-    assert all(float(side.sum()) > 0 for d in range(3) for side in (first[0].select(d, 0), first[0].select(d, 5)))
+    assert all(
+        float(side.sum()) > 0
+        for d in range(3)
+        for side in (first[0].select(d, 0), first[0].select(d, 5))
+    )
 
 
 def test_parts_do_not_overlap():

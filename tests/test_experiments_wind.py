@@ -49,7 +49,9 @@ def test_without_files_the_embedded_series_is_used_and_said():
         tasks = experiment.tasks(full=True, protocol="paper")
         assert {task["data"] for task in tasks} == {"embedded"}
         assert "US Navy" in experiment.notes([{"data": "embedded", "horizon": 20}], "paper")
-    assert {task["horizon"] for task in tasks} == {20}  # 50 and 80 do not fit into six years of months
+    assert {task["horizon"] for task in tasks} == {
+        20
+    }  # 50 and 80 do not fit into six years of months
 
 
 def test_a_task_never_runs_on_other_data():
@@ -78,22 +80,30 @@ def test_wind_goes_through_ambient_space(scene):
     vectors = scene.sites.ambient(scene.truth).astype(np.float32)
     signal = view.signal(torch.from_numpy(scene.truth).float())
     np.testing.assert_allclose(signal, bundle.to_coordinates(vectors), atol=1e-4)
-    np.testing.assert_allclose(view.field(signal), scene.sites.tangent(bundle.to_ambient(signal.numpy())), atol=1e-4)
+    np.testing.assert_allclose(
+        view.field(signal), scene.sites.tangent(bundle.to_ambient(signal.numpy())), atol=1e-4
+    )
 
 
 def test_networks_see_the_same_and_say_how_large_they_are(scene):
-    """MNN, MLP and RNN mix east and north; without diffusion further taps would repeat the first."""
+    """MNN, MLP and RNN mix east and north; without diffusion further taps would repeat the
+    first."""
     assert [(v.channels, v.taps) for v in scene.sites.views("MLP")] == [(1, 2), (2, 2), (2, 1)]
     east = torch.zeros(scene.sites.count, 2)
     east[:, 0] = 1.0
-    for experiment, task, plain in ((Reconstruction(), RECONSTRUCTION, "MLP"), (Forecast(), FORECAST, "RNN")):
+    for experiment, task, plain in (
+        (Reconstruction(), RECONSTRUCTION, "MLP"),
+        (Forecast(), FORECAST, "RNN"),
+    ):
         sizes = {row["method"]: row["parameters"] for row in experiment.run(task, 0)}
         expected = {"MLP": (88, 112, 56), "RNN": (12, 48, 24)}[plain]
         assert tuple(sizes[name] for name in ("DD-TNN", "MNN", plain)) == expected
         assert sizes["zero"] is None
     for view in scene.sites.views("RNN")[1:]:
         north = forecast.network(view)(view.signal(east[None]), view.operator)[0]
-        assert float(view.field(north.detach())[0, :, 1].abs().min()) > 0, "a wind from the west moves both components"
+        assert float(view.field(north.detach())[0, :, 1].abs().min()) > 0, (
+            "a wind from the west moves both components"
+        )
 
 
 # The paper's data, from a server on this machine.
@@ -103,7 +113,8 @@ DAYS = 45
 
 @pytest.fixture
 def ncep(monkeypatch, tmp_path):
-    """Two small years of the reanalysis as files, the experiments set to read them, and an empty cache."""
+    """Two small years of the reanalysis as files, the experiments set to read them, and an empty
+    cache."""
     xarray, _ = pytest.importorskip("xarray"), pytest.importorskip("netCDF4")
     rng, lat, lon = np.random.default_rng(0), np.linspace(90, -90, 19), np.arange(0, 360, 20.0)
     folder = tmp_path / "files"
@@ -112,7 +123,9 @@ def ncep(monkeypatch, tmp_path):
         days = np.datetime64(f"{year}-01-01", "ns") + np.arange(DAYS + 3) * np.timedelta64(1, "D")
         for name in ("uwnd", "vwnd"):
             values = 5 * rng.standard_normal((len(days), 19, 18)) * np.cos(np.radians(lat))[:, None]
-            ds = xarray.Dataset({name: (("time", "lat", "lon"), values)}, {"time": days, "lat": lat, "lon": lon})
+            ds = xarray.Dataset(
+                {name: (("time", "lat", "lon"), values)}, {"time": days, "lat": lat, "lon": lon}
+            )
             ds.to_netcdf(folder / f"{name}.sig995.{year}.nc")
     small = wind.reanalysis(DAYS)
     monkeypatch.setitem(wind.SOURCES, "ncep", small)
@@ -142,14 +155,18 @@ def test_the_papers_data_come_from_the_server_once_and_in_the_papers_units(serve
     assert first["data"] == "ncep"
     rows = chosen.run({**first, "n": 100, "masks": 1}, 0)
     source = wind.SOURCES["ncep"]
-    assert source.field.times.astype("datetime64[D]").tolist() == [np.datetime64("2016-01-01").item()]
+    assert source.field.times.astype("datetime64[D]").tolist() == [
+        np.datetime64("2016-01-01").item()
+    ]
     scene = Scene({**first, "n": 100, "masks": 1}, 0)
     assert scene.unit == np.ptp(source.field.components)
     zero = [row["paper_metric"] for row in rows if row["method"] == "zero"]
     by_hand = [np.square(scene.truth[m] / scene.unit).sum() / len(m) for m in scene.masks]
     np.testing.assert_allclose(zero, by_hand)
     tasks = named("forecast", "ncep").tasks(full=False, protocol="paper")
-    assert [task["horizon"] for task in tasks] == [20]  # 50 and 80 need more days than these files have
+    assert [task["horizon"] for task in tasks] == [
+        20
+    ]  # 50 and 80 need more days than these files have
     assert len(source.training) == len(source.test) == DAYS
     assert str(source.test.times[0])[:10] == "2017-01-01"
     assert "range" in named("forecast", "ncep").notes([{"data": "ncep"}], "paper")
@@ -184,8 +201,14 @@ def test_files_that_are_not_the_papers_never_enter_the_cache(served, tmp_path, c
 def test_a_refused_download_is_named_and_writes_nothing(ncep, tmp_path, monkeypatch, name):
     monkeypatch.setenv("TANGENTBUNDLE_DATA_MIRROR", "http://127.0.0.1:9")
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    done = CliRunner().invoke(app, ["reproduce", name, "--data", "ncep", "--out", str(tmp_path / "out")])
-    assert done.exit_code == 2 and "cannot be downloaded" in done.output and "TANGENTBUNDLE_DATA_MIRROR" in done.output
+    done = CliRunner().invoke(
+        app, ["reproduce", name, "--data", "ncep", "--out", str(tmp_path / "out")]
+    )
+    assert (
+        done.exit_code == 2
+        and "cannot be downloaded" in done.output
+        and "TANGENTBUNDLE_DATA_MIRROR" in done.output
+    )
     assert not (tmp_path / "out").exists() and not list((tmp_path / "cache").iterdir())
 
 
@@ -204,11 +227,15 @@ def test_reconstruction_rows(scene):
         if "oracle_per_node" in row:
             assert row["oracle_per_node"] <= row["per_node"] * (1 + 1e-5)
     table = Results(experiment, rows, "paper").full()
-    assert len(table.body) == 3 * (3 + len(reconstruction.INTERPOLATIONS)) and "US Navy" in table.notes
+    assert (
+        len(table.body) == 3 * (3 + len(reconstruction.INTERPOLATIONS)) and "US Navy" in table.notes
+    )
 
 
 def test_zero_and_mean_by_hand(scene):
-    found = {(r["method"], r["masked"]): r["per_node"] for r in Reconstruction().run(RECONSTRUCTION, 0)}
+    found = {
+        (r["method"], r["masked"]): r["per_node"] for r in Reconstruction().run(RECONSTRUCTION, 0)
+    }
     unit = np.ptp(load_wind().components[0])
     for share, masked in zip(reconstruction.SHARES, scene.masks, strict=True):
         truth, frames = scene.truth[masked] / unit, scene.sites.frames
@@ -224,12 +251,15 @@ def test_masked_values_change_no_reconstruction(scene):
     other = Scene(RECONSTRUCTION, 0)
     other.truth = np.where(scene.masks[0][:, None], 100.0, scene.truth)
     before, after = scene.observed()[:1], other.observed()[:1]
-    methods = reconstruction.INTERPOLATIONS | reconstruction.estimators(load_wind().during(slice(1, 40)))
+    methods = reconstruction.INTERPOLATIONS | reconstruction.estimators(
+        load_wind().during(slice(1, 40))
+    )
     for name, method in methods.items():
         assert np.array_equal(method(scene.sites, before[0]), method(scene.sites, after[0])), name
     for view in scene.sites.views("MLP"):
         first, second = (
-            reconstruction.reconstruct(view, scene.sites, s, t.truth, 0) for s, t in ((before, scene), (after, other))
+            reconstruction.reconstruct(view, scene.sites, s, t.truth, 0)
+            for s, t in ((before, scene), (after, other))
         )
         assert np.array_equal(first[0], second[0])
 
@@ -254,7 +284,9 @@ def test_forecast_rows():
     unit = float(np.ptp(load_wind().components[:72]))
     for row in rows:
         assert len(row["by_lead"]) == 20 and row["mse_ms"] == pytest.approx(row["mse"] * unit**2)
-        assert np.mean(row["by_lead"]) == pytest.approx(row["mse"], rel=1e-4)  # nothing is missing here
+        assert np.mean(row["by_lead"]) == pytest.approx(
+            row["mse"], rel=1e-4
+        )  # nothing is missing here
     networks = [row["method"] for row in rows if row["parameters"]]
     assert networks == ["DD-TNN", "MNN", "RNN", "GatedTNN"]
     assert {row["method"] for row in experiment.published()} <= set(networks)
@@ -279,7 +311,9 @@ def test_draws_come_one_after_the_other():
     """A run that is interrupted has all cells of the first draws."""
     tasks = Forecast().tasks(full=True, protocol="paper")
     per_draw = len(tasks) // 8
-    assert [task["sampling"] for task in tasks] == [draw for draw in range(8) for _ in range(per_draw)]
+    assert [task["sampling"] for task in tasks] == [
+        draw for draw in range(8) for _ in range(per_draw)
+    ]
 
 
 def test_baselines_of_forecasts_by_hand():
@@ -305,14 +339,18 @@ def test_the_future_changes_no_forecast():
     changed = Period(test.wind.copy(), test.filled, test.windows, test.unit)
     changed.wind[20:] = 7.0  # the targets of the first window, and all after
     for name, method in forecast.forecasters(sites, training, FORECAST, 0).items():
-        before, after = (method(period.wind[period.windows.inputs])[0] for period in (test, changed))
+        before, after = (
+            method(period.wind[period.windows.inputs])[0] for period in (test, changed)
+        )
         np.testing.assert_allclose(before, after, atol=1e-6, err_msg=name)
 
 
 def test_scaling_and_training_know_nothing_of_the_test_period(monkeypatch):
     _, training, test = forecast.scene(FORECAST, 0)
     train, later = wind.SOURCES["embedded"].training, wind.SOURCES["embedded"].test
-    louder = type(later)(later.times, later.lat, later.lon, 50 * later.components, later.area, later.provenance)
+    louder = type(later)(
+        later.times, later.lat, later.lon, 50 * later.components, later.area, later.provenance
+    )
     monkeypatch.setitem(wind.SOURCES, "embedded", wind.Wind("", lambda: train, lambda: louder))
     _, same, loud = forecast.scene(FORECAST, 0)
     assert same.unit == training.unit == np.ptp(train.components)
@@ -324,7 +362,9 @@ def test_missing_analyses_are_never_scored():
     _, _, test = forecast.scene(FORECAST, 0)
     filled = test.filled.copy()
     filled[30] = True
-    windows = type(test.windows)(test.windows.inputs, test.windows.targets, ~filled[test.windows.targets])
+    windows = type(test.windows)(
+        test.windows.inputs, test.windows.targets, ~filled[test.windows.targets]
+    )
     gap = Period(test.wind, filled, windows, test.unit)
     errors = np.ones(windows.scored.shape)
     errors[windows.targets == 30] = 1e6
@@ -334,15 +374,21 @@ def test_missing_analyses_are_never_scored():
 
 
 def test_networks_are_trained_once_and_shown_beside(tmp_path):
-    paper, best = (run_experiment(Forecast(), tmp_path / p, protocol=p, quiet=True) for p in ("paper", "best"))
+    paper, best = (
+        run_experiment(Forecast(), tmp_path / p, protocol=p, quiet=True) for p in ("paper", "best")
+    )
     both = merge_with(Forecast(), best, tmp_path / "paper", full=False, seed=0)
     assert both[: len(best)] == best and "FieldForecaster" not in {row["method"] for row in paper}
     assert [row["method"] for row in both[len(best) :]] == ["DD-TNN", "MNN", "RNN", "GatedTNN"]
     same = {row["method"]: row["mse"] for row in paper}
-    assert all(row["mse"] == same[row["method"]] for row in both if "FieldForecaster" not in row["method"])
+    assert all(
+        row["mse"] == same[row["method"]] for row in both if "FieldForecaster" not in row["method"]
+    )
     packed = tmp_path / "packed"
     packed.mkdir()
-    (packed / "results.jsonl.gz").write_bytes(gzip.compress((tmp_path / "paper" / "results.jsonl").read_bytes()))
+    (packed / "results.jsonl.gz").write_bytes(
+        gzip.compress((tmp_path / "paper" / "results.jsonl").read_bytes())
+    )
     assert merge_with(Forecast(), best, packed, full=False, seed=0) == both
     with pytest.raises(InvalidInputError, match="other settings"):
         merge_with(Forecast(), best, tmp_path / "paper", full=False, seed=1)
@@ -350,7 +396,9 @@ def test_networks_are_trained_once_and_shown_beside(tmp_path):
         merge_with(Forecast(), best, tmp_path, full=False, seed=0)
 
 
-@pytest.mark.parametrize("experiment, task", [(Reconstruction(), RECONSTRUCTION), (Forecast(), FORECAST)])
+@pytest.mark.parametrize(
+    "experiment, task", [(Reconstruction(), RECONSTRUCTION), (Forecast(), FORECAST)]
+)
 def test_reports(experiment, task, tmp_path):
     pytest.importorskip("matplotlib")
     _, files = write_report(experiment, experiment.run(task, 0), "paper", tmp_path)

@@ -1,4 +1,5 @@
-"""Banks of filters, the shapes and kinds of what they filter, and the coefficients that are kept."""
+"""Banks of filters, the shapes and kinds of what they filter, and the coefficients that are
+kept."""
 
 import numpy as np
 import pytest
@@ -77,7 +78,9 @@ def test_the_kind_of_array_comes_back(method, dtype):
     got = h(lap, x.numpy(), method)
     assert isinstance(got, np.ndarray) and got.dtype == x.numpy().dtype
     np.testing.assert_array_equal(got, expected)
-    np.testing.assert_array_equal(h(lap, x.numpy()[:, ::-1][:, ::-1], method), expected)  # odd strides
+    np.testing.assert_array_equal(
+        h(lap, x.numpy()[:, ::-1][:, ::-1], method), expected
+    )  # odd strides
     frozen = x.numpy().copy()
     frozen.setflags(write=False)
     np.testing.assert_array_equal(h(lap, frozen, method), expected)
@@ -122,7 +125,9 @@ def test_what_is_kept_is_bounded():
         tb.Heat(0.01 * (k + 1))(lap, x, tb.Chebyshev(1e-2))  # many filters, each thrown away
     assert len(lap.cache["banks"]) <= MAX_CACHED_BANKS
     assert len(lap.cache) == 2
-    assert torch.equal(lap.to_frequency(x, 5), transform)  # eigenfields are not thrown out for coefficients
+    assert torch.equal(
+        lap.to_frequency(x, 5), transform
+    )  # eigenfields are not thrown out for coefficients
     learnable = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
     before = list(lap.cache["banks"])
     for _ in range(5):
@@ -145,9 +150,13 @@ def test_what_is_kept_follows_the_parameters():
     h(lap, x, method)
     taps.requires_grad_()
     assert h(lap, x, method).requires_grad
-    # a function may use tensors it does not list: they still learn, though a first look was without gradients
+    # a function may use tensors it does not list: they still learn, though a first look was without
+    # gradients
     weight = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
-    for g in (tb.Spectral(lambda lam: weight / (1 + lam)), tb.ImpulseResponse(lambda t: weight * torch.exp(-t))):
+    for g in (
+        tb.Spectral(lambda lam: weight / (1 + lam)),
+        tb.ImpulseResponse(lambda t: weight * torch.exp(-t)),
+    ):
         for way in METHODS:
             with torch.no_grad():
                 size = float(g(lap, x, way).square().sum())

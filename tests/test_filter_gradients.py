@@ -1,4 +1,5 @@
-"""Derivatives of filters in signals, coefficients and times, of first and second order, and what they cost."""
+"""Derivatives of filters in signals, coefficients and times, of first and second order, and what
+they cost."""
 
 import warnings
 from functools import cache
@@ -26,7 +27,9 @@ def laplacian(dim=2, n=None, dtype=torch.float64):
     points = torch.from_numpy(space.sample(n or SIZES[dim], seed=0)).to(dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few points have no small neighbourhoods
-        return tb.TangentBundle.from_frames(points, space.frames(points), eps=2.0 if n is None else None).laplacian()
+        return tb.TangentBundle.from_frames(
+            points, space.frames(points), eps=2.0 if n is None else None
+        ).laplacian()
 
 
 def number(value):
@@ -43,7 +46,10 @@ def cases():
             [0.3, [0.5, 0.7], 0.2, 1.5],
             lambda t, h, s, w: w * (tb.Heat(t) @ tb.FIR(h, s)) - tb.Heat(2 * t),
         ),
-        "spectral": ([2.0], lambda a: tb.Spectral(lambda lam: 1 / (1 + a * lam) ** 2, tensors=(a,))),
+        "spectral": (
+            [2.0],
+            lambda a: tb.Spectral(lambda lam: 1 / (1 + a * lam) ** 2, tensors=(a,)),
+        ),
         "impulse": ([1.5], lambda a: tb.ImpulseResponse(lambda t: torch.exp(-a * t))),
     }
 
@@ -84,7 +90,8 @@ def test_derivatives_for_other_dimensions_and_batches(dim, method):
 
 
 def test_second_derivatives_in_full():
-    """Every entry, not only projections: here the three custom operations are each other's derivatives."""
+    """Every entry, not only projections: here the three custom operations are each other's
+    derivatives."""
     lap = laplacian(1)
     run, parameters = function("FIR", lap, tb.Chebyshev(order=5))
     x = random_signal(lap, channels=1).requires_grad_()
@@ -92,7 +99,8 @@ def test_second_derivatives_in_full():
 
 
 def test_third_derivatives():
-    """Closed under differentiation: the third derivative in t is lambda^3 e^(-t lambda), up to sign."""
+    """Closed under differentiation: the third derivative in t is lambda^3 e^(-t lambda), up to
+    sign."""
     lap = laplacian()
     x, y = random_signal(lap, seed=1), random_signal(lap, seed=2)
     t = number(0.2)
@@ -101,12 +109,15 @@ def test_third_derivatives():
         for _ in range(3):
             (value,) = torch.autograd.grad(value, t, create_graph=True)
         cubed = lap @ (lap @ (lap @ tb.Heat(0.2)(lap, x, tb.Exact())))
-        assert float(value.detach()) == pytest.approx(float(lap.inner(y, cubed).sum()), rel=1e-6), method
+        assert float(value.detach()) == pytest.approx(float(lap.inner(y, cubed).sum()), rel=1e-6), (
+            method
+        )
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_derivatives_by_formula(method):
-    """In t it is Delta e^(t Delta) x; in x the adjoint, which the mass makes the filter again; in h_k the k-th tap."""
+    """In t it is Delta e^(t Delta) x; in x the adjoint, which the mass makes the filter again; in
+    h_k the k-th tap."""
     lap = laplacian(2, 60)
     x, g = random_signal(lap, seed=1).requires_grad_(), random_signal(lap, seed=2)
     t, h = number(0.05), number([0.3, 0.5, 0.2])
@@ -118,13 +129,18 @@ def test_derivatives_by_formula(method):
         if parameter is t:
             expected = (g * (lap @ tb.Heat(0.05)(lap, x, tb.Exact()))).sum()
         else:
-            expected = torch.stack([(g * tb.Heat(0.05 * k)(lap, x, tb.Exact())).sum() for k in range(3)])
+            expected = torch.stack(
+                [(g * tb.Heat(0.05 * k)(lap, x, tb.Exact())).sum() for k in range(3)]
+            )
         assert relative_error(grad_p, expected) < 1e-8
 
 
 @pytest.mark.parametrize("method", [tb.Exact(), tb.Chebyshev(1e-6)], ids=str)
 def test_gradients_in_single_precision(method):
-    single, double = laplacian(2, 60, torch.float32), laplacian(2, 60, torch.float32).to(dtype=torch.float64)
+    single, double = (
+        laplacian(2, 60, torch.float32),
+        laplacian(2, 60, torch.float32).to(dtype=torch.float64),
+    )
     gradients = []
     for lap, way in ((single, method), (double, tb.Exact())):
         x = random_signal(single).to(lap.dtype).requires_grad_()
@@ -145,7 +161,9 @@ def test_banks_have_the_gradients_of_their_filters():
             t, h = number(0.05), number([0.3, 0.7])
             x = random_signal(lap).requires_grad_()
             bank = [tb.Heat(t), tb.FIR(h, 0.1), tb.Heat(2 * t)]
-            outputs = apply_bank(bank, lap, x, method) if together else [f(lap, x, method) for f in bank]
+            outputs = (
+                apply_bank(bank, lap, x, method) if together else [f(lap, x, method) for f in bank]
+            )
             loss = sum((k + 1) * y.square().sum() for k, y in enumerate(outputs))
             results.append(torch.autograd.grad(loss, (x, t, h)))
         for a, b in zip(*results, strict=True):
@@ -157,7 +175,9 @@ def test_only_what_is_asked_for_is_computed(monkeypatch):
     made = []
     for name in ("merge", "dots"):
         original = getattr(chebyshev, name)
-        monkeypatch.setattr(chebyshev, name, lambda *a, name=name, f=original: (made.append(name), f(*a))[1])
+        monkeypatch.setattr(
+            chebyshev, name, lambda *a, name=name, f=original: (made.append(name), f(*a))[1]
+        )
     x, t = random_signal(lap), number(0.05)
     tb.Heat(t)(lap, x, tb.Chebyshev()).sum().backward()
     assert made == ["dots"]
@@ -195,7 +215,9 @@ def test_memory_of_the_backward_pass_does_not_grow_with_the_order():
     matrix = sum(t.nbytes for t in lap.matrix)
     assert few <= matrix + 2 * signal
     few, many = saved_bytes(lap, 10, True), saved_bytes(lap, 200, True)
-    assert many - few <= 64 * 200 * 8  # samples of the response, and their transform: some numbers a term
+    assert (
+        many - few <= 64 * 200 * 8
+    )  # samples of the response, and their transform: some numbers a term
     assert many - few < signal
 
 
@@ -228,7 +250,9 @@ def test_a_time_is_found_by_gradients(method):
     x = random_signal(lap)
     goal = tb.Heat(0.37)(lap, x, tb.Exact())
     log_t = number(np.log(0.1))  # times are positive
-    optimizer = torch.optim.LBFGS([log_t], max_iter=40, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+    optimizer = torch.optim.LBFGS(
+        [log_t], max_iter=40, line_search_fn="strong_wolfe", tolerance_change=1e-14
+    )
 
     def misfit():
         optimizer.zero_grad()
@@ -245,7 +269,9 @@ def test_taps_are_found_by_gradients():
     x = random_signal(lap, channels=4)
     goal = tb.FIR([0.0, 0.6, 0.4], 0.1)(lap, x)
     h = number([0.1, 0.1, 0.1])
-    optimizer = torch.optim.LBFGS([h], max_iter=60, line_search_fn="strong_wolfe", tolerance_change=1e-16)
+    optimizer = torch.optim.LBFGS(
+        [h], max_iter=60, line_search_fn="strong_wolfe", tolerance_change=1e-16
+    )
 
     def misfit():
         optimizer.zero_grad()
@@ -266,7 +292,11 @@ def test_compiled_functions():
     fixed = tb.FIR([0.5, 0.5], 0.1)
 
     def layer(x, t, w):
-        return torch.tanh(lap @ x) + tb.Heat(t)(lap, x, tb.Exact()) + (w * fixed)(lap, x, tb.Chebyshev(1e-8))
+        return (
+            torch.tanh(lap @ x)
+            + tb.Heat(t)(lap, x, tb.Exact())
+            + (w * fixed)(lap, x, tb.Chebyshev(1e-8))
+        )
 
     torch._dynamo.reset()
     compiled = torch.compile(layer, backend="aot_eager")

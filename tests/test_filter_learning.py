@@ -1,4 +1,5 @@
-"""What filters learn: modules in them, parameters on the half line, and methods that are used or refused."""
+"""What filters learn: modules in them, parameters on the half line, and methods that are used or
+refused."""
 
 import warnings
 from functools import cache
@@ -19,7 +20,9 @@ nn = tb.nn
 
 @cache
 def laplacian(dtype=torch.float64, n=60):
-    return tb.TangentBundle.from_points(torch.from_numpy(Sphere(2).sample(n, seed=0)).to(dtype)).laplacian()
+    return tb.TangentBundle.from_points(
+        torch.from_numpy(Sphere(2).sample(n, seed=0)).to(dtype)
+    ).laplacian()
 
 
 def parameter(value, dtype=torch.float64):
@@ -33,9 +36,13 @@ CONSTRAINED = {
     "Tikhonov": (lambda p: tb.Tikhonov(p), lambda h: [h.strength]),
     "FIR": (lambda p: tb.FIR([0.2, 0.3, 0.5], p), lambda h: [h.step]),
     "Sum": (lambda p: tb.Heat(p) + tb.Tikhonov(p), lambda h: [h.first.t, h.second.strength]),
-    "Composition": (lambda p: tb.Heat(p) @ tb.FIR([0.0, 1.0], p), lambda h: [h.first.t, h.second.step]),
+    "Composition": (
+        lambda p: tb.Heat(p) @ tb.FIR([0.0, 1.0], p),
+        lambda h: [h.first.t, h.second.step],
+    ),
 }
-"""Filters of one parameter, and how the parameters that act are read. None amplifies, whatever the parameter."""
+"""Filters of one parameter, and how the parameters that act are read. None amplifies, whatever the
+parameter."""
 
 GAINS = {"Sum": 2.0}
 
@@ -50,8 +57,17 @@ OPTIMISERS = {
 
 
 def test_every_filter_with_a_constraint_is_tested():
-    kinds = [k for k in vars(tb.filters).values() if isinstance(k, type) and issubclass(k, tb.filters.Filter)]
-    checked = [k.__name__ for k in kinds for c in getattr(k, "checks", ()) if getattr(c, "keywords", {}).get("bound")]
+    kinds = [
+        k
+        for k in vars(tb.filters).values()
+        if isinstance(k, type) and issubclass(k, tb.filters.Filter)
+    ]
+    checked = [
+        k.__name__
+        for k in kinds
+        for c in getattr(k, "checks", ())
+        if getattr(c, "keywords", {}).get("bound")
+    ]
     assert set(checked) <= set(CONSTRAINED)
 
 
@@ -82,7 +98,9 @@ def test_parameters_stay_on_the_half_line(name, optimiser):
         assert bool(torch.isfinite(response).all()) and float(response.abs().max()) <= gain + 1e-12
 
 
-@pytest.mark.parametrize("method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-9), tb.Chebyshev(order=30)], ids=str)
+@pytest.mark.parametrize(
+    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-9), tb.Chebyshev(order=30)], ids=str
+)
 @pytest.mark.parametrize("name", CONSTRAINED)
 def test_both_signs_are_one_filter_with_opposite_gradients(name, method):
     make, _ = CONSTRAINED[name]
@@ -94,7 +112,11 @@ def test_both_signs_are_one_filter_with_opposite_gradients(name, method):
         value = lap.inner(y, make(p)(lap, x, method)).sum()
         values.append(value.detach())
         slopes.append(torch.autograd.grad(value, p)[0])
-    assert torch.equal(values[0], values[1]) and torch.equal(slopes[0], -slopes[1]) and float(slopes[0]) != 0.0
+    assert (
+        torch.equal(values[0], values[1])
+        and torch.equal(slopes[0], -slopes[1])
+        and float(slopes[0]) != 0.0
+    )
     zero = parameter(0.0)
     (slope,) = torch.autograd.grad(lap.inner(y, make(zero)(lap, x, tb.Exact())).sum(), zero)
     assert float(slope) != 0.0  # no parameter is stuck at the bound
@@ -103,7 +125,9 @@ def test_both_signs_are_one_filter_with_opposite_gradients(name, method):
 def test_networks_learn_through_the_bound_and_are_saved(tmp_path):
     lap = laplacian()
     x = random_signal(lap, channels=1)
-    net = nn.TNN([1, 2, 1], filters=[tb.Heat(parameter(0.01)), tb.FIR([0.5, 0.5], parameter(0.01))]).double()
+    net = nn.TNN(
+        [1, 2, 1], filters=[tb.Heat(parameter(0.01)), tb.FIR([0.5, 0.5], parameter(0.01))]
+    ).double()
     optimiser = torch.optim.Adam(net.parameters(), lr=0.3)
     for _ in range(25):
         optimiser.zero_grad()
@@ -127,7 +151,9 @@ class Response(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.scale = torch.nn.Parameter(torch.tensor(1.0))
-        self.inner = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+        self.inner = torch.nn.Sequential(
+            torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)
+        )
 
     def forward(self, lam):
         return self.inner(torch.log1p(self.scale.abs() * lam)[..., None])[..., 0]
@@ -165,7 +191,12 @@ def run(net, x, lap):
     return net(torch.stack([x, x]), lap)[0] if isinstance(net, nn.Recurrent) else net(x, lap)
 
 
-CASES = [(m, n, (i + j) % 2) for i, m in enumerate(MODULES) for j, n in enumerate(NETWORKS) if (i + j) % 4 < 2]
+CASES = [
+    (m, n, (i + j) % 2)
+    for i, m in enumerate(MODULES)
+    for j, n in enumerate(NETWORKS)
+    if (i + j) % 4 < 2
+]
 
 
 @pytest.mark.parametrize("module, network, single", CASES)
@@ -202,9 +233,9 @@ def test_gradients_of_modules_in_layers(method):
     flat = fields.flatten(0, 1)
     weights = lap.mass.repeat_interleave(2)[:, None]
     response = conv.bank[0].function(values)
-    by_hand = (flat @ (response[:, None] * (flat.T @ (weights * x.flatten(0, 1))))).unflatten(0, (60, 2)) * conv.weight[
-        0
-    ]
+    by_hand = (flat @ (response[:, None] * (flat.T @ (weights * x.flatten(0, 1))))).unflatten(
+        0, (60, 2)
+    ) * conv.weight[0]
     parameters = list(conv.parameters())
     expected = torch.autograd.grad(by_hand.square().sum(), parameters)
     got = torch.autograd.grad(conv(x, lap).square().sum(), parameters)
@@ -252,7 +283,15 @@ def test_parameters_that_a_layer_cannot_see_are_refused(name, dtype):
 def learned_operators():
     points = torch.from_numpy(Sphere(2).sample(40, seed=0)).requires_grad_()
     moving = tb.DifferentiableBundle.from_points(points, dim=2, neighbors=14)
-    maps = torch.randn(5, 2, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    maps = torch.randn(
+        5,
+        2,
+        2,
+        2,
+        generator=torch.Generator().manual_seed(0),
+        dtype=torch.float64,
+        requires_grad=True,
+    )
     sheaf = tb.Sheaf.from_edges(torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]), maps)
     return {
         "moving points": moving.laplacian(),
@@ -264,7 +303,9 @@ def learned_operators():
     }
 
 
-@pytest.mark.parametrize("method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-11), tb.Chebyshev(order=50)], ids=str)
+@pytest.mark.parametrize(
+    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-11), tb.Chebyshev(order=50)], ids=str
+)
 @pytest.mark.parametrize("name", learned_operators())
 def test_a_method_is_used_or_refused(name, method, monkeypatch):
     lap = learned_operators()[name]
@@ -273,7 +314,9 @@ def test_a_method_is_used_or_refused(name, method, monkeypatch):
     for kind in (tb.Exact, tb.Dense, tb.Chebyshev):
         for call in ("apply", "merge"):
             original = getattr(kind, call)
-            monkeypatch.setattr(kind, call, lambda self, *a, f=original: (used.append(self), f(self, *a))[1])
+            monkeypatch.setattr(
+                kind, call, lambda self, *a, f=original: (used.append(self), f(self, *a))[1]
+            )
     calls = [
         lambda: tb.Heat(0.1)(lap, x, method),
         lambda: apply_bank([tb.Heat(0.1), tb.Tikhonov(parameter(0.1))], lap, x, method),

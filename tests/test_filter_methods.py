@@ -1,4 +1,5 @@
-"""How filters are evaluated: every method against the exact answer, within the error it promises."""
+"""How filters are evaluated: every method against the exact answer, within the error it
+promises."""
 
 from itertools import pairwise
 
@@ -23,14 +24,20 @@ CASES = all_pairs(SPACES, TIMES, filters_at(1.0))
 
 pytestmark = [
     pytest.mark.usefixtures("one_torch_thread"),
-    pytest.mark.filterwarnings("ignore:.*outputs are smaller"),  # loose tolerances are what is tested here
+    pytest.mark.filterwarnings(
+        "ignore:.*outputs are smaller"
+    ),  # loose tolerances are what is tested here
 ]
 
 
 def largest(h, lap):
     """The largest |response| over the operator's interval."""
     _, high = lap.spectral_interval
-    return float(h.response(high * torch.cat([torch.zeros(1), torch.logspace(-12, 0, 2000)]).double()).abs().max())
+    return float(
+        h.response(high * torch.cat([torch.zeros(1), torch.logspace(-12, 0, 2000)]).double())
+        .abs()
+        .max()
+    )
 
 
 # The promise.
@@ -48,7 +55,8 @@ def test_error_bounds(name, time, kind):
 
 @pytest.mark.parametrize("name, time, kind", CASES)
 def test_error_bounds_in_single_precision(name, time, kind):
-    """The tolerance, and what a shift of the eigenvalues by their rounding error changes in the response."""
+    """The tolerance, and what a shift of the eigenvalues by their rounding error changes in the
+    response."""
     wide = laplacian(name)
     lap = wide.to(dtype=torch.float32)
     x = random_signal(lap, channels=3)
@@ -68,7 +76,8 @@ def test_error_bounds_in_single_precision(name, time, kind):
 
 
 def test_the_tolerance_is_used_not_only_kept():
-    """A looser tolerance gives a larger error and fewer terms: the bound is not kept by overkill."""
+    """A looser tolerance gives a larger error and fewer terms: the bound is not kept by
+    overkill."""
     lap = laplacian()
     x = random_signal(lap)
     h = tb.Heat(100 * lap.scale)
@@ -89,7 +98,12 @@ def test_exact_by_hand():
             response = h.response(np.maximum(-values.real, 0.0))
             expected = (vectors * response) @ np.linalg.solve(vectors, x.reshape(-1, 2).numpy())
             assert np.abs(expected.imag).max() < 1e-8
-            assert relative_error(h(lap, x, tb.Exact()).reshape(-1, 2), torch.from_numpy(expected.real.copy())) < 1e-9
+            assert (
+                relative_error(
+                    h(lap, x, tb.Exact()).reshape(-1, 2), torch.from_numpy(expected.real.copy())
+                )
+                < 1e-9
+            )
 
 
 def test_polynomials_are_products_with_the_operator():
@@ -107,7 +121,8 @@ def test_polynomials_are_products_with_the_operator():
 
 
 def test_heat_forgets_all_but_the_mean():
-    """After any time, however long: a response that hides between coarse nodes must not be taken for zero."""
+    """After any time, however long: a response that hides between coarse nodes must not be taken
+    for zero."""
     lap = laplacian("functions on S2")
     x = random_signal(lap)
     mean = torch.einsum("n,ndc->dc", lap.mass, x).expand_as(x)
@@ -124,7 +139,9 @@ def test_heat_forgets_all_but_the_mean():
 def test_order_grows_like_the_square_root_of_time():
     tol = 1e-6
     sizes = np.geomspace(1e2, 1e6, 9)  # t times the largest eigenvalue
-    terms = np.array([expand([tb.Heat(size)], Band(Generator(2.0)), tol).shape[1] for size in sizes])
+    terms = np.array(
+        [expand([tb.Heat(size)], Band(Generator(2.0)), tol).shape[1] for size in sizes]
+    )
     slope = np.polyfit(np.log(sizes), np.log(terms), 1)[0]
     assert abs(slope - 0.5) < 0.03
     ratio = terms / np.sqrt(2 * sizes * np.log(2 / tol))
@@ -185,7 +202,9 @@ def test_jumps_are_evaluated_exactly():
     np.testing.assert_allclose(h(lap, once, tb.Exact()), once, atol=1e-12)  # a projection
     with pytest.raises(ConvergenceError, match=r"jumps.*method=Exact\(\)"):
         h(lap, x, tb.Chebyshev())
-    assert h(lap, x, tb.Chebyshev(order=40)).shape == x.shape  # for those who accept what that gives
+    assert (
+        h(lap, x, tb.Chebyshev(order=40)).shape == x.shape
+    )  # for those who accept what that gives
 
 
 # What float32 cannot give.

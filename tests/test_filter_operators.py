@@ -1,4 +1,5 @@
-"""What filters ask of operators: an interval, three operations, small ones for exact answers; and what is refused."""
+"""What filters ask of operators: an interval, three operations, small ones for exact answers; and
+what is refused."""
 
 import numpy as np
 import pytest
@@ -37,9 +38,17 @@ def clouds():
         "uneven": (Sphere(2).sample_nonuniform(300, 20.0, seed=1), 2, {}),
         "three-sphere": (Sphere(3).sample(200, seed=1), 3, {}),
         "flat torus": (FlatTorus().sample(300, seed=1), 2, {}),
-        "lattice": (np.stack([np.cos(a), np.sin(a), np.cos(b), np.sin(b)], axis=1), 2, {"neighbors": 8}),
+        "lattice": (
+            np.stack([np.cos(a), np.sin(a), np.cos(b), np.sin(b)], axis=1),
+            2,
+            {"neighbors": 8},
+        ),
         # two far points: P swaps them, and has the eigenvalue -1
-        "far pair": (np.concatenate([Sphere(1).sample(100, seed=0), [[9.0, 0.0], [9.0, 0.05]]]), 1, {}),
+        "far pair": (
+            np.concatenate([Sphere(1).sample(100, seed=0), [[9.0, 0.0], [9.0, 0.05]]]),
+            1,
+            {},
+        ),
     }
 
 
@@ -66,7 +75,9 @@ class Springs(LinearOperator):
     def __init__(self, n=12, skew=0.0):
         self.mass = torch.linspace(1.0, 2.0, n, dtype=torch.float64) / (1.5 * n)
         chain = torch.diag(torch.ones(n - 1, dtype=torch.float64), 1)
-        self.dense = (chain + (1 - skew) * chain.T - 2 * torch.eye(n, dtype=torch.float64)) / self.mass[:, None]
+        self.dense = (
+            chain + (1 - skew) * chain.T - 2 * torch.eye(n, dtype=torch.float64)
+        ) / self.mass[:, None]
 
     def apply(self, x):
         return torch.einsum("ij,...jdc->...idc", self.dense, x)
@@ -93,7 +104,9 @@ def test_operators_of_ones_own():
 
 
 @pytest.mark.parametrize(
-    "name, dtype", [("S1", torch.float32), ("S2", torch.float32), ("S2", torch.float64), ("S3", torch.float64)], ids=str
+    "name, dtype",
+    [("S1", torch.float32), ("S2", torch.float32), ("S2", torch.float64), ("S3", torch.float64)],
+    ids=str,
 )
 def test_opcheck(name, dtype):
     """Schema, fake kernels and autograd of the operations, as torch itself checks them."""
@@ -118,25 +131,35 @@ def test_the_three_operations_by_definition():
     while len(terms) < 6:
         terms.append(2 * z @ terms[-1] - terms[-2])
     rng = np.random.default_rng(0)
-    a, x, y = rng.standard_normal((3, 6)), rng.standard_normal((n, 2)), rng.standard_normal((3, n, 2))
+    a, x, y = (
+        rng.standard_normal((3, 6)),
+        rng.standard_normal((n, 2)),
+        rng.standard_normal((3, n, 2)),
+    )
     shape = (lap.num_points, lap.dim, 2)
     tensors = [torch.from_numpy(v) for v in (x.reshape(shape), y.reshape(3, *shape), a)]
     got = chebyshev.bank(*lap.curve, tensors[0], tensors[2], middle, radius)
     expected = np.einsum("km,mij,jc->kic", a, np.stack(terms), x)
     np.testing.assert_allclose(got.reshape(3, n, 2), expected, atol=1e-11)
     got = chebyshev.merge(*lap.curve, tensors[1], tensors[2], middle, radius)
-    np.testing.assert_allclose(got.reshape(n, 2), np.einsum("km,mij,kjc->ic", a, np.stack(terms), y), atol=1e-11)
+    np.testing.assert_allclose(
+        got.reshape(n, 2), np.einsum("km,mij,kjc->ic", a, np.stack(terms), y), atol=1e-11
+    )
     got = chebyshev.dots(*lap.curve, tensors[0], tensors[1], 6, middle, radius)
     np.testing.assert_allclose(got, np.einsum("kic,mij,jc->km", y, np.stack(terms), x), atol=1e-10)
     for count in (1, 2):  # no step, one step
         short = tensors[2][:, :count].contiguous()
         got = chebyshev.bank(*lap.curve, tensors[0], short, middle, radius)
         np.testing.assert_allclose(
-            got.reshape(3, n, 2), np.einsum("km,mij,jc->kic", a[:, :count], np.stack(terms[:count]), x), atol=1e-12
+            got.reshape(3, n, 2),
+            np.einsum("km,mij,jc->kic", a[:, :count], np.stack(terms[:count]), x),
+            atol=1e-12,
         )
         got = chebyshev.merge(*lap.curve, tensors[1], short, middle, radius)
         np.testing.assert_allclose(
-            got.reshape(n, 2), np.einsum("km,mij,kjc->ic", a[:, :count], np.stack(terms[:count]), y), atol=1e-12
+            got.reshape(n, 2),
+            np.einsum("km,mij,kjc->ic", a[:, :count], np.stack(terms[:count]), y),
+            atol=1e-12,
         )
 
 
@@ -172,7 +195,11 @@ def test_bad_signals(method):
         (x[:, :1], ShapeError, f"{n}, 2, c"),
         (x.float(), DTypeError, r"never mixed.*operator\.to\(dtype=\.\.\.\)"),
         (x.float().numpy(), DTypeError, "never mixed"),
-        (x.to("meta"), DeviceError, r"signal is on meta .*operator is on cpu.*operator\.to\('meta'\)"),
+        (
+            x.to("meta"),
+            DeviceError,
+            r"signal is on meta .*operator is on cpu.*operator\.to\('meta'\)",
+        ),
         ("field", DTypeError, "real numbers"),
         (None, DTypeError, "real numbers"),
     ):
@@ -201,6 +228,8 @@ def test_responses_that_are_not_finite():
 
 
 def test_exact_is_for_small_operators():
-    lap = tb.TangentBundle.from_points(Sphere(2).sample(2501, seed=0), dim=2, neighbors=12).laplacian()
+    lap = tb.TangentBundle.from_points(
+        Sphere(2).sample(2501, seed=0), dim=2, neighbors=12
+    ).laplacian()
     with pytest.raises(MemoryLimitError, match=r"Chebyshev\(\)"):
         tb.Heat(0.1)(lap, np.zeros((2501, 2, 1)), tb.Exact())

@@ -1,4 +1,5 @@
-"""Parameters of filters and layers: learned by reference, seen when changed, never answered from a stale cache."""
+"""Parameters of filters and layers: learned by reference, seen when changed, never answered from a
+stale cache."""
 
 import numpy as np
 import pytest
@@ -24,13 +25,17 @@ LEARNABLE = {
 """Constructors, and values of their parameters."""
 
 LAYERS = {
-    "BundleConv": lambda: tb.nn.BundleConv(1, 1, filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]),
+    "BundleConv": lambda: tb.nn.BundleConv(
+        1, 1, filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]
+    ),
     "TNN": lambda: tb.nn.TNN([1, 4, 1], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]),
 }
 
 
 def signal(lap, seed=0):
-    return torch.randn(lap.num_points, lap.dim, 2, generator=torch.Generator().manual_seed(seed)).to(lap.dtype)
+    return torch.randn(
+        lap.num_points, lap.dim, 2, generator=torch.Generator().manual_seed(seed)
+    ).to(lap.dtype)
 
 
 def parameters(values, dtype):
@@ -53,9 +58,11 @@ def test_a_filter_made_once_learns(name, method, dtype):
     """Its loss falls step by step, and the filter holds the parameters themselves."""
     lap, (make, values) = laplacian(dtype=dtype), LEARNABLE[name]
     x = signal(lap)
-    target = make(*[np.multiply(v, 0.6).tolist() for v in values] if name != "Spectral" else parameters([0.1], dtype))(
-        lap, x, method
-    ).detach()
+    target = make(
+        *[np.multiply(v, 0.6).tolist() for v in values]
+        if name != "Spectral"
+        else parameters([0.1], dtype)
+    )(lap, x, method).detach()
     learned = parameters(values, dtype)
     h = make(*learned)
     assert {id(p) for p in learned} <= {id(p) for p in h.parameters()}
@@ -63,7 +70,9 @@ def test_a_filter_made_once_learns(name, method, dtype):
     assert found[-1] < 0.9 * found[0]
 
 
-@pytest.mark.parametrize("name, learns, method, dtype", all_pairs(LEARNABLE, [False, True], METHODS, DTYPES), ids=str)
+@pytest.mark.parametrize(
+    "name, learns, method, dtype", all_pairs(LEARNABLE, [False, True], METHODS, DTYPES), ids=str
+)
 def test_parameters_changed_in_place_are_seen(name, learns, method, dtype):
     lap, (make, values) = laplacian(dtype=dtype), LEARNABLE[name]
     x, changed = signal(lap), [np.multiply(v, 0.5).tolist() for v in values]
@@ -95,7 +104,10 @@ def test_no_cache_is_stale(method):
     for name, h in cases.items():
         after = h(lap, x, method)
         assert not torch.allclose(after, before[name], rtol=1e-3), name
-        assert errors(lap, after, h(lap, x, tb.Exact()), x) < 2e-6 * h.response(frequencies).abs().max(), name
+        assert (
+            errors(lap, after, h(lap, x, tb.Exact()), x)
+            < 2e-6 * h.response(frequencies).abs().max()
+        ), name
 
 
 def test_numbers_are_copied():

@@ -21,7 +21,9 @@ def dense_largest(taps):
     """The largest |polynomial| on a fine grid of [0, 1], and how much the grid can miss."""
     z = np.linspace(0.0, 1.0, 4001)
     k = np.arange(len(taps))
-    return np.abs(np.polynomial.polynomial.polyval(z, taps)).max(), (k * k * np.abs(taps)).sum() / (8 * 4000**2)
+    return np.abs(np.polynomial.polynomial.polyval(z, taps)).max(), (k * k * np.abs(taps)).sum() / (
+        8 * 4000**2
+    )
 
 
 @SOME
@@ -35,13 +37,19 @@ def test_properties_of_firs(taps, step):
     # d/dlambda of sum h_k e^(-k s lambda) is -s sum k h_k z^k
     slopes = np.arange(len(taps)) * taps
     slope, _ = dense_largest(slopes)
-    assert got.lipschitz == pytest.approx(step * slope, rel=1e-5, abs=1e-5 * step * np.abs(slopes).sum())
+    assert got.lipschitz == pytest.approx(
+        step * slope, rel=1e-5, abs=1e-5 * step * np.abs(slopes).sum()
+    )
 
 
 @pytest.mark.parametrize(
     "taps, gain, lipschitz",
     [
-        ([0.0, 4.0, -4.0], 1.0, 4.0),  # 4 z (1 - z): largest at z = 1/2, steepest, |4 z - 8 z^2|, at z = 1
+        (
+            [0.0, 4.0, -4.0],
+            1.0,
+            4.0,
+        ),  # 4 z (1 - z): largest at z = 1/2, steepest, |4 z - 8 z^2|, at z = 1
         ([1.0], 1.0, 0.0),
         ([0.0, 0.0, 0.0], 0.0, 0.0),
         ([1.0, 0.0, 0.0], 1.0, 0.0),
@@ -57,7 +65,11 @@ def test_properties_of_firs_by_hand(taps, gain, lipschitz):
 def test_properties_of_heat():
     for t in (0.0, 0.3, 5.0):
         got = tb.Heat(t).properties()
-        assert (got.lowpass, got.gain, got.interval) == (t > 0, 1.0, (0.0, 1e8)) and got.lipschitz == pytest.approx(t)
+        assert (got.lowpass, got.gain, got.interval) == (
+            t > 0,
+            1.0,
+            (0.0, 1e8),
+        ) and got.lipschitz == pytest.approx(t)
     learnable = tb.Heat(torch.tensor(0.3, dtype=torch.float64, requires_grad=True))
     assert learnable.lipschitz() == pytest.approx(0.3) and learnable.is_nonamplifying()
 
@@ -114,7 +126,10 @@ CLOSED_FORMS = {
         lambda a: tb.Heat(a) + 3.0 * tb.Heat(2 * a),
         lambda a, low, _: a * np.exp(-a * low) * (1 + 6 * np.exp(-a * low)),
     ),
-    "composition": (lambda a: tb.Heat(a) @ tb.Tikhonov(0.0), lambda a, low, _: a * np.exp(-a * low)),
+    "composition": (
+        lambda a: tb.Heat(a) @ tb.Tikhonov(0.0),
+        lambda a, low, _: a * np.exp(-a * low),
+    ),
     "wavelet": (lambda a: tb.Spectral(lambda lam: a * lam * torch.exp(1 - a * lam)), wavelet_slope),
     "sine": (lambda a: tb.Spectral(lambda lam: torch.sin(a * lam) / a), sine_slope),
     "line": (lambda a: tb.Spectral(lambda lam: a * lam), lambda a, *_: a),
@@ -129,12 +144,15 @@ CLOSED_FORMS = {
     st.floats(-3.0, 3.0),
 )
 def test_measured_lipschitz_constants_on_any_interval(name, low, width, size):
-    """The interval starts at zero or anywhere, and is short or long against its start and the filter's scale."""
+    """The interval starts at zero or anywhere, and is short or long against its start and the
+    filter's scale."""
     size, high = 10**size, low + (low or 1.0) * 10**width
     if name == "sine":
         high = min(high, low + 1000 / size)  # some 150 periods
     filter, slope = CLOSED_FORMS[name]
-    assert filter(size).lipschitz((low, high)) == pytest.approx(slope(size, low, high), rel=1e-3, abs=1e-200)
+    assert filter(size).lipschitz((low, high)) == pytest.approx(
+        slope(size, low, high), rel=1e-3, abs=1e-200
+    )
 
 
 @pytest.mark.parametrize("cutoff", [1e-3, 1.0, 2.3, 99.0])
@@ -143,7 +161,9 @@ def test_no_lipschitz_constant_serves_a_jump(cutoff, size):
     h = tb.Heat(1.0) + size * tb.Spectral(lambda lam: lam <= cutoff)
     assert h.lipschitz((0.0, 100.0)) == h.lipschitz() == np.inf
     assert h.lipschitz((cutoff * 1.01, 100.0)) == pytest.approx(np.exp(-cutoff * 1.01))
-    unknown = tb.Spectral(lambda lam: torch.exp(-lam.detach()))  # no derivative: difference quotients
+    unknown = tb.Spectral(
+        lambda lam: torch.exp(-lam.detach())
+    )  # no derivative: difference quotients
     assert unknown.lipschitz((0.5, 5.0)) == pytest.approx(np.exp(-0.5), rel=1e-3)
     assert tb.Spectral(lambda lam: 1 / lam).properties().lipschitz == np.inf
 

@@ -1,4 +1,5 @@
-"""Denoising filters chosen by estimated risk: moments, noise level and risk against their dense definitions."""
+"""Denoising filters chosen by estimated risk: moments, noise level and risk against their dense
+definitions."""
 
 from functools import cache
 
@@ -21,7 +22,12 @@ def problem(n):
     clean = bundle.to_coordinates(SPHERE.gradient_field(points, 2))
     noisy = clean + 0.5 * rng.standard_normal(clean.shape)
     signs = rng.choice([-1.0, 1.0], size=(n, 2, 8))
-    return bundle.laplacian(), torch.from_numpy(clean), torch.from_numpy(noisy), torch.from_numpy(signs)
+    return (
+        bundle.laplacian(),
+        torch.from_numpy(clean),
+        torch.from_numpy(noisy),
+        torch.from_numpy(signs),
+    )
 
 
 @pytest.mark.parametrize("dtype, tol", [(torch.float64, 1e-11), (torch.float32, 1e-4)])
@@ -32,8 +38,12 @@ def test_moments_are_inner_products_with_chebyshev_polynomials(dtype, tol):
     radius, s = band_of(lap).radius, lap.scale
     weighed = (lap.mass / lap.mass.mean())[:, None, None] * x
     for m in (0, 1, 2, 7, 38):
-        polynomial = tb.filters.Spectral(  # sqrt(1 + 2 s lam) - 1 is the eigenvalue of I - P, at order 2
-            lambda lam, m=m: torch.cos(m * torch.acos((1 - ((1 + 2 * s * lam).sqrt() - 1) / radius).clamp(-1, 1)))
+        polynomial = (
+            tb.filters.Spectral(  # sqrt(1 + 2 s lam) - 1 is the eigenvalue of I - P, at order 2
+                lambda lam, m=m: torch.cos(
+                    m * torch.acos((1 - ((1 + 2 * s * lam).sqrt() - 1) / radius).clamp(-1, 1))
+                )
+            )
         )
         expected = (weighed * polynomial(lap, x, tb.Exact())).sum(dim=(0, 1)).numpy()
         assert np.abs(found[m] - expected).max() < tol * np.abs(found[0]).max()
@@ -62,4 +72,8 @@ def test_without_noise_the_data_are_returned():
 
 def test_the_cutoff_halves_the_signal():
     h = Rational(3.0, 4.0)
-    assert h.response(np.array([0.0, 3.0])).tolist() == [1.0, 0.5] and h.is_lowpass() and h.is_nonamplifying()
+    assert (
+        h.response(np.array([0.0, 3.0])).tolist() == [1.0, 0.5]
+        and h.is_lowpass()
+        and h.is_nonamplifying()
+    )

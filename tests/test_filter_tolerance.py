@@ -1,4 +1,5 @@
-"""Outputs below the tolerance of a filter: warned of where they mean nothing, and not in ordinary use."""
+"""Outputs below the tolerance of a filter: warned of where they mean nothing, and not in ordinary
+use."""
 
 import warnings
 from functools import cache
@@ -14,7 +15,12 @@ from tangentbundle.manifolds import KleinBottle, Sphere, Torus
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
-SPACES = {"sphere": Sphere(2), "torus": Torus(), "Klein bottle": KleinBottle(4), "circle": Sphere(1)}
+SPACES = {
+    "sphere": Sphere(2),
+    "torus": Torus(),
+    "Klein bottle": KleinBottle(4),
+    "circle": Sphere(1),
+}
 
 
 @cache
@@ -26,20 +32,27 @@ def laplacian(name):
 
 def filters_at(scale):
     times = [30.0 * scale, 300.0 * scale]
-    return [make(t) for t in times for make in (tb.Heat, tb.Tikhonov, lambda t: tb.Heat(t) @ tb.Tikhonov(t))]
+    return [
+        make(t)
+        for t in times
+        for make in (tb.Heat, tb.Tikhonov, lambda t: tb.Heat(t) @ tb.Tikhonov(t))
+    ]
 
 
 def is_warned_of(call):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
-    return any("smaller than the error" in str(w.message) for w in caught if w.category is AccuracyWarning)
+    return any(
+        "smaller than the error" in str(w.message) for w in caught if w.category is AccuracyWarning
+    )
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 @pytest.mark.parametrize("name", SPACES)
 def test_directions_that_mean_nothing_are_warned_of(name, tol):
-    """From a single vector: wherever several percent of the outputs point elsewhere, there is a warning."""
+    """From a single vector: wherever several percent of the outputs point elsewhere, there is a
+    warning."""
     lap = laplacian(name)
     x = torch.zeros(lap.num_points, lap.dim, 1, dtype=torch.float64)
     x[5, 0] = 1.0
@@ -56,15 +69,28 @@ def test_directions_that_mean_nothing_are_warned_of(name, tol):
 
 @pytest.mark.parametrize("name", SPACES)
 def test_no_warning_in_ordinary_use(name):
-    """Fields and noise, in one or many channels, of any unit, in both precisions, also where fields vanish."""
+    """Fields and noise, in one or many channels, of any unit, in both precisions, also where fields
+    vanish."""
     lap = laplacian(name)
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(lap.num_points, lap.dim, 3, generator=generator, dtype=torch.float64)
     smooth = tb.Heat(50 * lap.scale)(lap, noise, tb.Chebyshev(1e-12))
     zeros = torch.zeros_like(noise)
     part = torch.where(lap.frames[:, :1, :1] > 0, noise, zeros)
-    for x in (noise, smooth, zeros, part, 1e-12 * noise, 1e9 * smooth, torch.stack([noise, smooth])):
-        for h in (tb.Heat(3 * lap.scale), tb.Tikhonov(10 * lap.scale), tb.FIR([0.2, 0.8], lap.scale)):
+    for x in (
+        noise,
+        smooth,
+        zeros,
+        part,
+        1e-12 * noise,
+        1e9 * smooth,
+        torch.stack([noise, smooth]),
+    ):
+        for h in (
+            tb.Heat(3 * lap.scale),
+            tb.Tikhonov(10 * lap.scale),
+            tb.FIR([0.2, 0.8], lap.scale),
+        ):
             h(lap, x, tb.Chebyshev())
             h(lap.to(dtype=torch.float32), x.float(), tb.Chebyshev())
             h(tb.join([lap, lap]), torch.cat([x, x], dim=-3), tb.Chebyshev())

@@ -55,7 +55,9 @@ def test_responses_come_in_the_kind_of_the_eigenvalues(name):
     tensor = h.response(torch.from_numpy(lam.reshape(1, -1)))
     assert tensor.dtype == torch.float64 and tensor.shape == (1, len(lam))
     np.testing.assert_array_equal(tensor[0], expected)
-    np.testing.assert_allclose(h.response(lam.astype(np.float32)), h.response(lam.astype(np.float32).astype(float)))
+    np.testing.assert_allclose(
+        h.response(lam.astype(np.float32)), h.response(lam.astype(np.float32).astype(float))
+    )
     np.testing.assert_array_equal(h.response(lam.tolist()), expected)
     assert h.response(1).shape == ()  # integers are numbers
 
@@ -71,7 +73,8 @@ def test_impulse_response_at_any_time_scale(rate):
 
 
 def test_impulse_response_of_the_paper():
-    """t^2 / 6 up to a horizon: about lambda^-3 / 3 for large lambda, and with its cut-off exactly known."""
+    """t^2 / 6 up to a horizon: about lambda^-3 / 3 for large lambda, and with its cut-off exactly
+    known."""
     horizon = 2.0
     h = tb.ImpulseResponse(lambda t: t**2 / 6, horizon=horizon)
     large = np.geomspace(20.0, 1e8, 200)
@@ -112,7 +115,9 @@ def test_impulses_are_the_quadrature_of_the_response():
 # The algebra.
 
 
-@pytest.mark.parametrize("first, second", list(itertools.combinations_with_replacement(filters(), 2)))
+@pytest.mark.parametrize(
+    "first, second", list(itertools.combinations_with_replacement(filters(), 2))
+)
 def test_sums_multiples_and_compositions(first, second):
     (f, a), (g, b) = filters()[first], filters()[second]
     cases = {
@@ -127,7 +132,9 @@ def test_sums_multiples_and_compositions(first, second):
     }
     for name, (h, expected) in cases.items():
         size = np.abs(expected).max() or 1.0
-        np.testing.assert_allclose(h.response(LAM), expected, rtol=1e-9, atol=1e-12 * size, err_msg=name)
+        np.testing.assert_allclose(
+            h.response(LAM), expected, rtol=1e-9, atol=1e-12 * size, err_msg=name
+        )
 
 
 @SOME
@@ -148,7 +155,9 @@ def test_composition_of_impulse_responses_is_their_convolution():
     """e^-t convolved with itself is t e^-t; a delay by s shifts it."""
     f = tb.ImpulseResponse(lambda t: torch.exp(-t))
     twice = f @ f
-    np.testing.assert_allclose(twice.response(LAM), tb.ImpulseResponse(exp_impulse).response(LAM), rtol=1e-10)
+    np.testing.assert_allclose(
+        twice.response(LAM), tb.ImpulseResponse(exp_impulse).response(LAM), rtol=1e-10
+    )
     delayed = tb.Heat(0.5) @ tb.FIR([1.0, 2.0], 0.25)
     parts = delayed.impulses()
     np.testing.assert_allclose(parts.times, [0.5, 0.75])
@@ -159,7 +168,10 @@ def test_composition_of_impulse_responses_is_their_convolution():
 
 
 def test_parameters_are_those_that_were_given():
-    t, h, s, w = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.5, [1.0, 2.0], 0.1, 2.0))
+    t, h, s, w = (
+        torch.tensor(v, dtype=torch.float64, requires_grad=True)
+        for v in (0.5, [1.0, 2.0], 0.1, 2.0)
+    )
     assert [p is t for p in tb.Heat(t).parameters()] == [True]
     assert {id(p) for p in tb.FIR(h, s).parameters()} == {id(h), id(s)}
     assert {id(p) for p in (w * tb.Heat(t) @ tb.FIR(h, s) + tb.Polynomial(h)).parameters()} == {
@@ -176,7 +188,12 @@ def test_parameters_are_those_that_were_given():
 
 def test_filters_compare_by_identity():
     f = tb.FIR([1.0, 2.0])
-    assert f == f and f != tb.FIR([1.0, 2.0]) and f in [tb.Heat(1.0), f] and len({f, f, tb.Heat(1.0)}) == 2
+    assert (
+        f == f
+        and f != tb.FIR([1.0, 2.0])
+        and f in [tb.Heat(1.0), f]
+        and len({f, f, tb.Heat(1.0)}) == 2
+    )
 
 
 def test_numbers_are_copied():
@@ -210,13 +227,33 @@ def test_numbers_are_copied():
         (lambda: tb.FIR([1.0], step=np.nan), NonFiniteError, "step must be finite"),
         (lambda: tb.Polynomial([]), InvalidInputError, "non-empty list"),
         (lambda: tb.Polynomial([np.inf]), NonFiniteError, "finite"),
-        (lambda: tb.ImpulseResponse(torch.ones_like), InvalidInputError, "does not decay.*give horizon"),
+        (
+            lambda: tb.ImpulseResponse(torch.ones_like),
+            InvalidInputError,
+            "does not decay.*give horizon",
+        ),
         (lambda: tb.ImpulseResponse(lambda t: t**2 / 6), InvalidInputError, "give horizon"),
         (lambda: tb.ImpulseResponse(torch.zeros_like), InvalidInputError, "or is zero"),
-        (lambda: tb.ImpulseResponse(lambda t: torch.log(t - 1)), NonFiniteError, "impulse response must be finite"),
-        (lambda: tb.ImpulseResponse(exp_impulse, horizon=0.0), InvalidInputError, "horizon must be positive"),
-        (lambda: tb.ImpulseResponse(lambda t: (t < 0.7).double(), 1.0), InvalidInputError, "jumps.*horizon at a jump"),
-        (lambda: tb.ImpulseResponse(lambda t: torch.sin(5e3 * t), 1.0), InvalidInputError, "oscillates"),
+        (
+            lambda: tb.ImpulseResponse(lambda t: torch.log(t - 1)),
+            NonFiniteError,
+            "impulse response must be finite",
+        ),
+        (
+            lambda: tb.ImpulseResponse(exp_impulse, horizon=0.0),
+            InvalidInputError,
+            "horizon must be positive",
+        ),
+        (
+            lambda: tb.ImpulseResponse(lambda t: (t < 0.7).double(), 1.0),
+            InvalidInputError,
+            "jumps.*horizon at a jump",
+        ),
+        (
+            lambda: tb.ImpulseResponse(lambda t: torch.sin(5e3 * t), 1.0),
+            InvalidInputError,
+            "oscillates",
+        ),
         (lambda: tb.Tikhonov(-1.0), InvalidInputError, "strength"),
         (lambda: np.nan * tb.Heat(1.0), NonFiniteError, "factor"),
         (lambda: tb.Heat(1.0) * [1.0, 2.0], InvalidInputError, "one number"),
@@ -230,7 +267,11 @@ def test_numbers_are_copied():
         (lambda: tb.Tikhonov(1.0).properties((2.0, 1.0)), InvalidInputError, "low < high"),
         (lambda: tb.Tikhonov(1.0).properties((0.0, np.inf)), InvalidInputError, "low < high"),
         (lambda: tb.Polynomial([1.0]).properties((-1.0, 1.0)), InvalidInputError, "0 <= low"),
-        (lambda: tb.Spectral(lambda lam: 1 / (lam - lam)).properties(), InvalidInputError, "not finite"),
+        (
+            lambda: tb.Spectral(lambda lam: 1 / (lam - lam)).properties(),
+            InvalidInputError,
+            "not finite",
+        ),
         (lambda: Filter(), TypeError, "abstract"),
     ],
 )

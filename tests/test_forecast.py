@@ -1,4 +1,5 @@
-"""The forecaster: its contract for every method and option, brute-force references, known dynamics, and bad input."""
+"""The forecaster: its contract for every method and option, brute-force references, known dynamics,
+and bad input."""
 
 from __future__ import annotations
 
@@ -10,19 +11,37 @@ import pytest
 from sklearn.base import clone
 
 import tangentbundle as tb
-from tangentbundle.errors import InvalidInputError, NoInformationWarning, NonFiniteError, ShapeError, TooFewPointsError
+from tangentbundle.errors import (
+    InvalidInputError,
+    NoInformationWarning,
+    NonFiniteError,
+    ShapeError,
+    TooFewPointsError,
+)
 from tangentbundle.forecast import Autoregression, Climatology, Persistence
-from tangentbundle.forecast.climate import Climate, cycle_variance, fitted_correlation, mean_variance
+from tangentbundle.forecast.climate import (
+    Climate,
+    cycle_variance,
+    fitted_correlation,
+    mean_variance,
+)
 from tangentbundle.forecast.methods import fill_gaps
 from tangentbundle.timeline import Clock, calendar_period
 
 SPHERE = tb.manifolds.Sphere(2)
 POINTS = SPHERE.sample(80, seed=0)
 FRAMES = SPHERE.frames(POINTS)
-METHODS = (Climatology(), Persistence(), Autoregression(), Autoregression(lags=(0,), neighbors=3, reach=4))
+METHODS = (
+    Climatology(),
+    Persistence(),
+    Autoregression(),
+    Autoregression(lags=(0,), neighbors=3, reach=4),
+)
 
 
-def red_noise(count: int, shape: tuple[int, ...] = (80, 2), memory: float = 0.8, seed: int = 0) -> np.ndarray:
+def red_noise(
+    count: int, shape: tuple[int, ...] = (80, 2), memory: float = 0.8, seed: int = 0
+) -> np.ndarray:
     """Independent first-order autoregressions of variance one, (T, *shape)."""
     rng = np.random.default_rng(seed)
     x = [rng.standard_normal(shape)]
@@ -49,7 +68,9 @@ def error(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.square(a - b).sum(axis=-1).mean())
 
 
-def forecasts(forecaster, series: np.ndarray, starts, window: int = 20, horizon: int = 3) -> np.ndarray:
+def forecasts(
+    forecaster, series: np.ndarray, starts, window: int = 20, horizon: int = 3
+) -> np.ndarray:
     return np.stack([forecaster.predict(series[s - window : s], horizon) for s in starts])
 
 
@@ -139,7 +160,9 @@ def test_climatology_is_the_mean_of_each_phase():
     forecaster = tb.FieldForecaster(Climatology(), manifold=SPHERE, period=4).fit(POINTS, series)
     future = forecaster.predict(series[-1:], 8)
     expected = np.stack([series[phase::4].mean(axis=0) for phase in range(4)])
-    assert np.allclose(future, np.concatenate([expected, expected]))  # one recent field shows no drift
+    assert np.allclose(
+        future, np.concatenate([expected, expected])
+    )  # one recent field shows no drift
 
 
 def test_persistence_is_damped_by_the_slope():
@@ -166,7 +189,10 @@ def test_autoregression_is_ridge_regression():
     unit = np.median(np.take_along_axis(away, order, axis=1))
     z = []
     for i in range(80):
-        near = [np.exp(-((away[i, j] / unit) ** 2) / 2) * a[1:, j] @ FRAMES[j].T @ FRAMES[i] for j in order[i]]
+        near = [
+            np.exp(-((away[i, j] / unit) ** 2) / 2) * a[1:, j] @ FRAMES[j].T @ FRAMES[i]
+            for j in order[i]
+        ]
         z.append(np.concatenate([a[1:, i], a[:-1, i], *near], axis=1))
     z, later = np.stack(z), a[2:].transpose(1, 0, 2)  # (n, T - 1, f), (n, T - 2, d)
     damping = ((z[:, :-1, :2] * later).sum() / 78) / (np.square(z[:, :, :2]).sum() / 79)
@@ -174,7 +200,9 @@ def test_autoregression_is_ridge_regression():
     for i in (0, 31):
         gram, side = z[i].T @ z[i] / 79, z[i, :-1].T @ later[i] / 78
         ridge = 0.5 * np.trace(gram) / 12
-        expected = np.linalg.solve(gram + ridge * np.eye(12), side + ridge * damping * np.eye(12, 2))
+        expected = np.linalg.solve(
+            gram + ridge * np.eye(12), side + ridge * damping * np.eye(12, 2)
+        )
         assert np.allclose(forecaster.fitted_._coefficients[1, 2][i], expected, atol=1e-5)
 
 
@@ -222,7 +250,13 @@ def test_skill_of_red_noise_is_that_of_the_best_linear_forecast(red):
 def test_no_skill_is_said(red):
     white = ambient(red_noise(200, memory=0.0))
     for method in METHODS[1:]:
-        assert tb.FieldForecaster(method, manifold=SPHERE).fit(POINTS, white).skill_[0].over_climatology <= 0.01
+        assert (
+            tb.FieldForecaster(method, manifold=SPHERE)
+            .fit(POINTS, white)
+            .skill_[0]
+            .over_climatology
+            <= 0.01
+        )
     assert tb.FieldForecaster(Climatology(), manifold=SPHERE).fit(POINTS, white).skill_ == []
 
 
@@ -231,7 +265,9 @@ def test_white_noise_is_left_to_the_climatology():
     forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series[:200])
     starts = range(220, 256, 4)
     truth = futures(series, starts)
-    assert error(forecasts(forecaster, series, starts), truth) < 1.03 * error(series[:200].mean(axis=0), truth)
+    assert error(forecasts(forecaster, series, starts), truth) < 1.03 * error(
+        series[:200].mean(axis=0), truth
+    )
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
@@ -268,7 +304,9 @@ def test_intervals_include_the_error_of_a_long_cycle():
     forecaster = tb.FieldForecaster(manifold=SPHERE, period=12).fit(POINTS, series[:72])
     inside = []
     for s in range(92, 140, 6):
-        future, std = forecaster.predict(series[s - 20 : s], 10, times=np.arange(s - 20, s), return_std=True)
+        future, std = forecaster.predict(
+            series[s - 20 : s], 10, times=np.arange(s - 20, s), return_std=True
+        )
         inside.append(np.square(future - series[s : s + 10]).mean() / np.square(std).mean())
     assert 0.85 < np.mean(inside) < 1.1
 
@@ -278,13 +316,20 @@ def test_drift_of_the_climatology_is_taken_from_the_window():
     training, later = ambient(red_noise(200)), ambient(red_noise(100, seed=1)) + season
     forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, training)
     far = forecaster.predict(later[:60], horizon=40)[20:]
-    assert error(far, later[80:]) < 1.3 * error(season, later[80:]) < 0.5 * error(training.mean(0), later[80:])
+    assert (
+        error(far, later[80:])
+        < 1.3 * error(season, later[80:])
+        < 0.5 * error(training.mean(0), later[80:])
+    )
 
 
 def test_without_drift_the_training_mean_stays():
     climate = Climate.of(red_noise(400), np.arange(400))
     window = red_noise(12, seed=3)
-    assert np.square(climate.current(window, np.arange(12))[0].mean).mean() < 0.2 * np.square(window.mean(0)).mean()
+    assert (
+        np.square(climate.current(window, np.arange(12))[0].mean).mean()
+        < 0.2 * np.square(window.mean(0)).mean()
+    )
 
 
 def test_a_cycle_is_learned_and_continued():
@@ -292,10 +337,16 @@ def test_a_cycle_is_learned_and_continued():
     tide = np.cos(np.pi / 2 * np.arange(160))[:, None, None] * SPHERE.gradient_field(POINTS, 2)
     series = tide + 0.1 * ambient(red_noise(160, memory=0.2))
     assert calendar_period(times[:120]) == 4
-    forecaster = tb.FieldForecaster(manifold=SPHERE, period=4).fit(POINTS, series[:120], times=times[:120])
+    forecaster = tb.FieldForecaster(manifold=SPHERE, period=4).fit(
+        POINTS, series[:120], times=times[:120]
+    )
     for start in (121, 123):  # another phase each
-        future = forecaster.predict(series[start : start + 1], horizon=12, times=times[start : start + 1])
-        assert error(future, tide[start + 1 : start + 13]) < 0.02 * float(np.square(tide).sum(-1).mean())
+        future = forecaster.predict(
+            series[start : start + 1], horizon=12, times=times[start : start + 1]
+        )
+        assert error(future, tide[start + 1 : start + 13]) < 0.02 * float(
+            np.square(tide).sum(-1).mean()
+        )
 
 
 def test_gaps_are_allowed_in_training_and_refused_in_windows():
@@ -303,7 +354,9 @@ def test_gaps_are_allowed_in_training_and_refused_in_windows():
     series = ambient(red_noise(200))[times]
     forecaster = tb.FieldForecaster(manifold=SPHERE).fit(POINTS, series, times=times)
     record = forecaster.fitted_.record
-    assert record.observed.sum() == 196 and record.usable.sum() == 197 and len(record.anomalies) == 200
+    assert (
+        record.observed.sum() == 196 and record.usable.sum() == 197 and len(record.anomalies) == 200
+    )
     assert forecaster.predict(series[40:60], 2, times=times[40:60]).shape == (2, 80, 3)
     with pytest.raises(InvalidInputError, match="gap"):
         forecaster.predict(series[80:100], 2, times=times[80:100])
@@ -312,7 +365,9 @@ def test_gaps_are_allowed_in_training_and_refused_in_windows():
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("times", [3 * np.arange(40), np.sort(np.r_[10 * np.arange(20), 10 * np.arange(20) + 1])])
+@pytest.mark.parametrize(
+    "times", [3 * np.arange(40), np.sort(np.r_[10 * np.arange(20), 10 * np.arange(20) + 1])]
+)
 def test_many_gaps_leave_the_climatology(method, times):
     series = ambient(red_noise(40))
     with warnings.catch_warnings():
@@ -325,13 +380,23 @@ def test_many_gaps_leave_the_climatology(method, times):
 def test_forecasts_do_not_depend_on_frames_or_units():
     series = rotating(100, noise=0.1)
     method = Autoregression()
-    plain = tb.FieldForecaster(method, manifold=SPHERE).fit(POINTS, series[:80]).predict(series[60:80], 8)
-    scaled = tb.FieldForecaster(method, manifold=SPHERE).fit(POINTS, 7 * series[:80]).predict(7 * series[60:80], 8)
+    plain = (
+        tb.FieldForecaster(method, manifold=SPHERE)
+        .fit(POINTS, series[:80])
+        .predict(series[60:80], 8)
+    )
+    scaled = (
+        tb.FieldForecaster(method, manifold=SPHERE)
+        .fit(POINTS, 7 * series[:80])
+        .predict(7 * series[60:80], 8)
+    )
     assert np.allclose(scaled, 7 * plain, atol=1e-4)
     order = np.random.default_rng(0).permutation(80)
     mixed = tb.FieldForecaster(method, manifold=SPHERE).fit(POINTS[order], series[:80, order])
     assert np.allclose(mixed.predict(series[60:80, order], 8), plain[:, order], atol=1e-4)
-    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]  # other frames everywhere
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[
+        0
+    ]  # other frames everywhere
     turned = tb.FieldForecaster(method, manifold=SPHERE).fit(POINTS @ turn, series[:80] @ turn)
     assert np.allclose(turned.predict(series[60:80] @ turn, 8), plain @ turn, atol=1e-4)
 
@@ -357,7 +422,13 @@ def spoiled() -> np.ndarray:
     ("points", "series", "options", "kind", "words"),
     [
         (POINTS, spoiled(), {}, NonFiniteError, "number 7"),
-        (np.where(POINTS[4] == POINTS, np.nan, POINTS), SERIES, {}, NonFiniteError, "points must be finite"),
+        (
+            np.where(POINTS[4] == POINTS, np.nan, POINTS),
+            SERIES,
+            {},
+            NonFiniteError,
+            "points must be finite",
+        ),
         (POINTS, SERIES[:, :70], {}, ShapeError, "80"),
         (POINTS, SERIES[0], {}, ShapeError, "(T, n, D)"),
         (POINTS, SERIES[:10], {}, InvalidInputError, "at least"),
@@ -382,7 +453,12 @@ def test_bad_input_of_fit(points, series, options, kind, words):
         (SERIES[:, :5], 2, None, ShapeError),
         (SERIES, 0, None, InvalidInputError),
         (SERIES, 2.5, None, InvalidInputError),
-        (SERIES[:3], 2, np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "datetime64[D]"), InvalidInputError),
+        (
+            SERIES[:3],
+            2,
+            np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "datetime64[D]"),
+            InvalidInputError,
+        ),
     ],
 )
 def test_bad_input_of_predict(red, recent, horizon, times, kind):
@@ -392,14 +468,20 @@ def test_bad_input_of_predict(red, recent, horizon, times, kind):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"method": "ridge"}, "Autoregression"), ({"period": 0}, "period"), ({"period": 14}, "at least 3 times")],
+    [
+        ({"method": "ridge"}, "Autoregression"),
+        ({"period": 0}, "period"),
+        ({"period": 14}, "at least 3 times"),
+    ],
 )
 def test_bad_parameters(options, words):
     with pytest.raises(InvalidInputError, match=words):
         tb.FieldForecaster(**options, manifold=SPHERE).fit(POINTS, SERIES)
 
 
-@pytest.mark.parametrize("options", [{"lags": (1,)}, {"reach": 0}, {"neighbors": 0}, {"penalties": ()}])
+@pytest.mark.parametrize(
+    "options", [{"lags": (1,)}, {"reach": 0}, {"neighbors": 0}, {"penalties": ()}]
+)
 def test_bad_methods(options):
     with pytest.raises(InvalidInputError):
         Autoregression(**options)
@@ -417,7 +499,8 @@ def test_clocks():
 
 
 def test_the_spread_of_forecasts_from_short_records():
-    """Slow anomalies, 16 fields: the spread is neither that of independent fields nor that of far times."""
+    """Slow anomalies, 16 fields: the spread is neither that of independent fields nor that of far
+    times."""
     points, claimed, true = SPHERE.sample(20, seed=1), [], []
     modes = np.stack([SPHERE.gradient_field(points, degree) for degree in (1, 2, 3)])
     for seed in range(60):

@@ -1,4 +1,5 @@
-"""The signs of estimated frames follow one rule on every path, in every precision and order of the points."""
+"""The signs of estimated frames follow one rule on every path, in every precision and order of the
+points."""
 
 from itertools import product
 
@@ -23,7 +24,9 @@ def signed_by_hand(frames: np.ndarray) -> np.ndarray:
     for point, axis in product(range(len(signed)), range(signed.shape[2])):
         column = signed[point, :, axis]
         magnitudes = np.abs(column)
-        first = next(k for k in range(len(column)) if magnitudes[k] >= (1 - 1e-3) * magnitudes.max())
+        first = next(
+            k for k in range(len(column)) if magnitudes[k] >= (1 - 1e-3) * magnitudes.max()
+        )
         if column[first] < 0:
             signed[point, :, axis] = -column
     return signed
@@ -48,7 +51,9 @@ def frames_of_every_path(points: np.ndarray, dim: int, monkeypatch) -> dict[str,
         "tensors": tb.TangentBundle.from_points(tensor, **options).frames.numpy(),
         "batch": joined.parts[1].frames.numpy(),
         "batch, reversed": joined.parts[0].frames.numpy()[::-1],
-        "differentiable": DifferentiableBundle.from_points(tensor, **options).frames.detach().numpy(),
+        "differentiable": DifferentiableBundle.from_points(tensor, **options)
+        .frames.detach()
+        .numpy(),
     }
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "use_triton", lambda device: True)
@@ -62,7 +67,9 @@ def frames_of_every_path(points: np.ndarray, dim: int, monkeypatch) -> dict[str,
 @pytest.mark.parametrize("space", SPACES, ids=repr)
 def test_every_path_has_the_stated_signs(space, monkeypatch):
     points = space.sample(SIZE[space.dim], seed=0)
-    reference = signed_by_hand(tb.TangentBundle.from_points(points, dim=space.dim, neighbors=20).frames)
+    reference = signed_by_hand(
+        tb.TangentBundle.from_points(points, dim=space.dim, neighbors=20).frames
+    )
     shuffled = np.random.default_rng(1).permutation(len(points))
     for dtype, order in zip(DTYPES, (shuffled, np.arange(len(points))), strict=True):
         paths = frames_of_every_path(points[order].astype(dtype), space.dim, monkeypatch)
@@ -75,7 +82,9 @@ def test_every_path_has_the_stated_signs(space, monkeypatch):
 def test_estimators_turn_the_last_column_alone_and_as_few_as_possible(space):
     points = space.sample(SIZE[space.dim], seed=0)
     shuffled = np.random.default_rng(1).permutation(len(points))
-    spaces = [TangentSpaces.of(points[order], space.dim) for order in (np.arange(len(points)), shuffled)]
+    spaces = [
+        TangentSpaces.of(points[order], space.dim) for order in (np.arange(len(points)), shuffled)
+    ]
     for tangents in spaces:
         signed = signed_by_hand(tangents.frames)
         np.testing.assert_array_equal(signed[:, :, :-1], tangents.frames[:, :, :-1])

@@ -18,7 +18,9 @@ def sine(estimated, exact):
     return np.linalg.norm(projectors(estimated) - projectors(exact), ord=2, axis=(1, 2))
 
 
-@pytest.mark.parametrize("space", [Sphere(2), Sphere(3), Torus(), Ellipsoid(), FlatTorus()], ids=repr)
+@pytest.mark.parametrize(
+    "space", [Sphere(2), Sphere(3), Torus(), Ellipsoid(), FlatTorus()], ids=repr
+)
 def test_pca_converges_to_the_tangent_spaces(space):
     errors = []
     for n in (500, 2000, 4000):
@@ -62,7 +64,8 @@ def test_weighted_covariance_is_what_it_says():
 
 @pytest.mark.parametrize("dims", [3, 40])
 def test_displacements_from_the_point_itself(dims):
-    """``pca_center=False`` is Algorithm 1 of the paper, whichever of the two Gram matrices is decomposed."""
+    """``pca_center=False`` is Algorithm 1 of the paper, whichever of the two Gram matrices is
+    decomposed."""
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((dims, dims)))[0]
     points = Torus(0.3, 0.1).sample(300, seed=0) @ turn[:3]
     bundle = TangentBundle.from_points(points, dim=2, eps=0.05, eps_pca=0.02, pca_center=False)
@@ -91,9 +94,13 @@ def test_gram_path_equals_covariance_path(noise, monkeypatch):
         assert bool(called) == (size == 0)
         monkeypatch.undo()
     gram, covariance = results
-    np.testing.assert_allclose(gram.variances[:, :3], covariance.variances[:, :3], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(
+        gram.variances[:, :3], covariance.variances[:, :3], rtol=1e-9, atol=1e-14
+    )
     np.testing.assert_allclose(gram.total, covariance.total, rtol=1e-10)
-    np.testing.assert_allclose(projectors(gram.frames(2)), projectors(covariance.frames(2)), atol=1e-7)
+    np.testing.assert_allclose(
+        projectors(gram.frames(2)), projectors(covariance.frames(2)), atol=1e-7
+    )
     assert np.array_equal(gram.counts, covariance.counts)
 
 
@@ -102,7 +109,8 @@ def test_gram_path_equals_covariance_path(noise, monkeypatch):
 @pytest.mark.parametrize("origin", [0.0, 1e6])
 @pytest.mark.parametrize("dim, ambient", [(1, 2), (1, 3), (2, 3), (2, 5), (3, 4), (2, 20)])
 def test_a_given_scale_determines_every_tangent_space_or_is_refused(dim, ambient, origin, center):
-    """Flat sheets, points in general position or twice, balls from much too small to large enough."""
+    """Flat sheets, points in general position or twice, balls from much too small to large
+    enough."""
     refused = 0
     for seed in range(24):
         rng = np.random.default_rng(seed)
@@ -113,7 +121,9 @@ def test_a_given_scale_determines_every_tangent_space_or_is_refused(dim, ambient
         reach = np.sort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)
         eps_pca = float(1.1 * np.median(reach[:, rng.integers(2, 20)])) ** 2
         try:
-            frames = TangentBundle.from_points(points, dim=dim, eps=9.0, eps_pca=eps_pca, pca_center=center).frames
+            frames = TangentBundle.from_points(
+                points, dim=dim, eps=9.0, eps_pca=eps_pca, pca_center=center
+            ).frames
         except RankDeficientError as error:
             assert "eps_pca" in str(error)
             refused += 1
@@ -133,13 +143,18 @@ def test_an_isometric_embedding_changes_nothing(ambient):
     assert lifted.eps == pytest.approx(plain.eps, rel=1e-9)
     assert lifted.graph.num_edges == plain.graph.num_edges
     overlap = lifted.frames.swapaxes(1, 2) @ (turn @ plain.frames)
-    np.testing.assert_allclose(overlap @ overlap.swapaxes(1, 2), np.tile(np.eye(2), (2000, 1, 1)), atol=1e-9)
-    np.testing.assert_allclose(lifted.laplacian().spectrum(16)[0], plain.laplacian().spectrum(16)[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        overlap @ overlap.swapaxes(1, 2), np.tile(np.eye(2), (2000, 1, 1)), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        lifted.laplacian().spectrum(16)[0], plain.laplacian().spectrum(16)[0], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("ambient, noise", [(3, 0.01), (50, 0.005)])
 def test_noise_in_all_directions(ambient, noise):
-    """Noise in each of D directions, up to a sixth of the PCA radius: tangent spaces within 8 degrees in the median."""
+    """Noise in each of D directions, up to a sixth of the PCA radius: tangent spaces within 8
+    degrees in the median."""
     rng = np.random.default_rng(0)
     clean = np.zeros((3000, ambient))
     clean[:, :3] = Sphere(2).sample(3000, seed=0)
@@ -151,7 +166,8 @@ def test_noise_in_all_directions(ambient, noise):
 
 
 def test_the_boundary_of_a_swiss_roll():
-    """Neighbourhoods at the rim are one-sided; centring at their mean keeps the frames tangent all the same."""
+    """Neighbourhoods at the rim are one-sided; centring at their mean keeps the frames tangent all
+    the same."""
     roll = SwissRoll()
     points, params = roll.sample_with_parameters(6000, seed=0)
     bundle = TangentBundle.from_points(points)
@@ -164,7 +180,8 @@ def test_the_boundary_of_a_swiss_roll():
 
 
 def test_the_rim_of_an_arc():
-    """At the end of an arc the axis is a chord of the one-sided neighbourhood, in its middle the tangent."""
+    """At the end of an arc the axis is a chord of the one-sided neighbourhood, in its middle the
+    tangent."""
     t = np.linspace(0, 1.2, 401)
     arc = np.stack([np.cos(t), np.sin(t)], axis=1)
     axis = local_pca(arc, radius_graph(arc, 0.3), 0.3).frames(1)[:, :, 0]

@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 
 from tangentbundle import TangentBundle
-from tangentbundle.errors import AccuracyWarning, InvalidInputError, IsolatedPointsError, RankDeficientError
+from tangentbundle.errors import (
+    AccuracyWarning,
+    InvalidInputError,
+    IsolatedPointsError,
+    RankDeficientError,
+)
 from tangentbundle.geometry.graph import radius_graph
-from tangentbundle.geometry.pipeline import Scale, build_graph, facing, graph_and_frames, smallest_cosines
+from tangentbundle.geometry.pipeline import (
+    Scale,
+    build_graph,
+    facing,
+    graph_and_frames,
+    smallest_cosines,
+)
 from tangentbundle.geometry.scale import radius_for_neighbors, target_neighbors
 from tangentbundle.manifolds import Sphere
 
@@ -30,7 +41,8 @@ def test_neighbors_is_the_median_degree():
 
 @pytest.mark.parametrize("scale", [Scale(), Scale(neighbors=8), Scale(neighbors=20)], ids=repr)
 def test_every_point_inside_a_lattice_has_the_same_neighbours(scale):
-    """The radius is a distance between points; rounding must not decide which of the equal ones it reaches."""
+    """The radius is a distance between points; rounding must not decide which of the equal ones it
+    reaches."""
     line = np.linspace(0, 1, 40)
     grid = np.stack(np.meshgrid(line, line), -1).reshape(-1, 2) + 1 / 3
     graph, _ = build_graph(grid, 2, scale)
@@ -55,9 +67,12 @@ def test_eps_pca_may_be_smaller_or_larger_than_eps(eps_pca):
 
 
 def test_poor_neighbourhoods_use_their_nearest_points():
-    """With ten neighbours per point many PCA balls hold too few; afterwards all frames are defined and tangent."""
+    """With ten neighbours per point many PCA balls hold too few; afterwards all frames are defined
+    and tangent."""
     _, _, pca, eps_pca = graph_and_frames(POINTS, 2, Scale(neighbors=10))
-    assert ((np.linalg.norm(POINTS[:, None] - POINTS, axis=2) < np.sqrt(eps_pca)).sum(axis=1) - 1 < 6).any()
+    assert (
+        (np.linalg.norm(POINTS[:, None] - POINTS, axis=2) < np.sqrt(eps_pca)).sum(axis=1) - 1 < 6
+    ).any()
     assert (pca.counts >= 6).all()
     lean = np.linalg.norm(np.einsum("ni,nij->nj", POINTS, pca.frames(2)), axis=1)
     assert np.median(lean) < 0.1
@@ -84,7 +99,8 @@ def test_smallest_cosines_are_singular_values(d):
 
 
 def test_shapeless_clouds_keep_a_scale():
-    """A ball of points is no curve at any scale; narrower scales, which leave points alone, do not help."""
+    """A ball of points is no curve at any scale; narrower scales, which leave points alone, do not
+    help."""
     for seed in range(30):
         rng = np.random.default_rng(seed)
         points = rng.standard_normal((int(rng.integers(60, 150)), 2))
@@ -99,14 +115,17 @@ def test_shapeless_clouds_keep_a_scale():
 
 @pytest.mark.parametrize("seed", [2, 3, 5])
 def test_widened_to_connect(seed):
-    """A sphere with hardly a point at one pole: the median ball leaves some out, a slightly wider one does not."""
+    """A sphere with hardly a point at one pole: the median ball leaves some out, a slightly wider
+    one does not."""
     points = Sphere(2).sample_nonuniform(1000, 1000.0, seed=seed)
     radius = radius_for_neighbors(points, target_neighbors(1000, 2))
     assert radius_graph(points, radius).components().any()
     graph, eps = build_graph(points, 2, Scale())
     assert not graph.components().any()
     assert radius < np.sqrt(eps) <= 2 * radius
-    assert radius_graph(points, np.sqrt(eps) * (1 - 1e-8)).components().any()  # no wider than needed
+    assert (
+        radius_graph(points, np.sqrt(eps) * (1 - 1e-8)).components().any()
+    )  # no wider than needed
 
 
 @pytest.mark.parametrize(
@@ -142,6 +161,6 @@ def test_numpy_and_torch_numbers_are_numbers():
 
     for eps in (np.float32(0.25), np.array(0.25), torch.tensor(0.25), 0.25):
         assert TangentBundle.from_points(POINTS, eps=eps).eps == 0.25
-    assert np.median(TangentBundle.from_points(POINTS, neighbors=np.int32(20)).graph.degrees) == pytest.approx(
-        20, abs=1
-    )
+    assert np.median(
+        TangentBundle.from_points(POINTS, neighbors=np.int32(20)).graph.degrees
+    ) == pytest.approx(20, abs=1)

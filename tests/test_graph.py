@@ -21,7 +21,12 @@ from tangentbundle.errors import (
     TooFewPointsError,
 )
 from tangentbundle.geometry.graph import NeighborGraph, graph_of_lists, radius_graph
-from tangentbundle.geometry.search import nearest_distances, one_search, sampled_nearest, search_tree
+from tangentbundle.geometry.search import (
+    nearest_distances,
+    one_search,
+    sampled_nearest,
+    search_tree,
+)
 from tangentbundle.geometry.tensor_cloud import TensorCloud
 from tangentbundle.manifolds import Sphere
 
@@ -132,7 +137,9 @@ def test_nearest_distances_equal_brute_force(cloud, k):
     assert all(len(set(row)) == k for row in indices.tolist())
     np.testing.assert_allclose(found, far[rows[:, None], indices], rtol=1e-12, atol=1e-300)
     graph = graph_of_lists(found, indices)
-    assert np.array_equal(graph.indices.reshape(4, k), indices) and np.array_equal(graph.degrees, [k] * 4)
+    assert np.array_equal(graph.indices.reshape(4, k), indices) and np.array_equal(
+        graph.degrees, [k] * 4
+    )
 
 
 @pytest.mark.parametrize("degree", [0.5, 1.0, 1.5, 3.0])
@@ -144,7 +151,9 @@ def test_components_of_random_graphs(degree):
     graph = NeighborGraph(links.indptr.astype(np.int64), links.indices.astype(np.int32), links.data)
     labels = graph.components()
     count, expected = csgraph.connected_components(links, directed=False)
-    assert labels.max() + 1 == count == len(set(zip(labels.tolist(), expected.tolist(), strict=True)))
+    assert (
+        labels.max() + 1 == count == len(set(zip(labels.tolist(), expected.tolist(), strict=True)))
+    )
     _, first = np.unique(labels, return_index=True)
     assert np.array_equal(first, np.sort(first))  # numbered as they are met
 
@@ -154,7 +163,10 @@ def test_searches_share_a_tree_only_inside_their_context(cloud):
         tree = search_tree(cloud)
         assert search_tree(cloud) is tree and search_tree(cloud.copy()) is not tree
         one = sampled_nearest(cloud, 1)
-        assert np.array_equal(one[0], sampled_nearest(cloud, 5)[0][:, :1]) and one[1].shape == (len(cloud), 1)
+        assert np.array_equal(one[0], sampled_nearest(cloud, 5)[0][:, :1]) and one[1].shape == (
+            len(cloud),
+            1,
+        )
     assert search_tree(cloud) is not tree
     np.testing.assert_array_equal(one[0], nearest_distances(cloud, 1)[0])
 
@@ -178,7 +190,8 @@ def test_components():
     ids=["radius", "bundle eps", "bundle neighbors"],
 )
 def test_too_much_memory_is_refused_before_it_is_taken(build):
-    """The full graph of 3000 points has nine million edges: 720 MB. The refusal costs next to nothing."""
+    """The full graph of 3000 points has nine million edges: 720 MB. The refusal costs next to
+    nothing."""
     points = RNG(0).standard_normal((3000, 3))
     tracemalloc.start()
     try:
@@ -218,7 +231,8 @@ def test_bad_k():
 @pytest.mark.parametrize("dims", [1, 2, 3, 5, 12, 40])
 @pytest.mark.parametrize("unit", [1e-140, 1e-30, 1.0, 1e30, 1e140])
 def test_any_radius_beyond_the_cloud_finds_every_pair(dims, unit):
-    """From a little more than the diameter to the largest number there is, of arrays and of clouds of tensors."""
+    """From a little more than the diameter to the largest number there is, of arrays and of clouds
+    of tensors."""
     points = unit * (RNG(dims).standard_normal((70, dims)) + 3.0)
     widest = max(np.linalg.norm(points / unit - point / unit, axis=1).max() for point in points)
     clouds_of_points = [points]
@@ -244,11 +258,15 @@ def test_scales_of_any_size_give_a_bundle_or_a_named_error(name, unit, tmp_path)
             lambda options: TangentBundle.from_batch(points, batch, dim=2, **options),
         ]
         if name == "eps":
-            builders.append(lambda options: TangentBundle.from_frames(points, frames, **options).laplacian())
+            builders.append(
+                lambda options: TangentBundle.from_frames(points, frames, **options).laplacian()
+            )
         if unit == 1.0:
             folder = tmp_path / str(value)
             builders.append(
-                lambda options, folder=folder: DistributedBundle.from_points(points, folder, dim=2, **options)
+                lambda options, folder=folder: DistributedBundle.from_points(
+                    points, folder, dim=2, **options
+                )
             )
         for build in builders:
             with warnings.catch_warnings(), contextlib.suppress(TangentBundleError):

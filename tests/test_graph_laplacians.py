@@ -1,4 +1,5 @@
-"""Graph Laplacians with the usual normalizations, against plain NumPy; the same contract as every operator."""
+"""Graph Laplacians with the usual normalizations, against plain NumPy; the same contract as every
+operator."""
 
 from functools import cache
 
@@ -70,12 +71,16 @@ class TestGraphLaplacian(OperatorContract):
         lap = self.make_operator()
         root = np.sqrt(mass).repeat(lap.dim)
         values = np.linalg.eigvalsh(-matrix * root[:, None] / root)
-        np.testing.assert_allclose(lap.spectrum(9)[0], np.maximum(values[:9], 0), atol=1e-9 * values[-1])
+        np.testing.assert_allclose(
+            lap.spectrum(9)[0], np.maximum(values[:9], 0), atol=1e-9 * values[-1]
+        )
         assert lap.spectral_interval[1] >= values[-1] * (1 - 1e-12)
         x, t = random_signal(lap), 3.0 / values[-1]
         expected = (expm(t * matrix) @ x.numpy().reshape(len(matrix), -1)).reshape(x.shape)
         for method in (tb.Exact(), tb.Dense(), tb.Chebyshev(1e-11)):
-            assert relative_error(tb.Heat(t)(lap, x, method=method), torch.from_numpy(expected)) < 1e-9, method
+            assert (
+                relative_error(tb.Heat(t)(lap, x, method=method), torch.from_numpy(expected)) < 1e-9
+            ), method
         conv = tb.nn.BundleConv(2, 2, taps=2, step=t).double()
         with torch.no_grad():
             conv.weight[:] = torch.eye(2)
@@ -85,7 +90,9 @@ class TestGraphLaplacian(OperatorContract):
         parts = self.make_operator(), bundle(self.kind).laplacian()
         joined = tb.join(parts)
         x = random_signal(joined)
-        expected = torch.cat([tb.Heat(0.2)(p, y) for p, y in zip(parts, joined.split(x), strict=True)])
+        expected = torch.cat(
+            [tb.Heat(0.2)(p, y) for p, y in zip(parts, joined.split(x), strict=True)]
+        )
         for method in (tb.Exact(), tb.Chebyshev(1e-11)):
             assert relative_error(tb.Heat(0.2)(joined, x, method=method), expected) < 1e-9
 
@@ -108,7 +115,12 @@ class TestNegated(OperatorContract):
         for method in (None, tb.Exact(), tb.Dense()):
             assert relative_error(tb.Heat(0.7)(operator, x, method=method), expected) < 1e-9
         nets = tb.training.Replicas(lambda seed: tb.nn.TNN([2, 3, 2], seed=seed).double(), count=3)
-        assert relative_error(nets(x, operator), torch.stack([nets[r](x[r], operator) for r in range(3)])) < 1e-9
+        assert (
+            relative_error(
+                nets(x, operator), torch.stack([nets[r](x[r], operator) for r in range(3)])
+            )
+            < 1e-9
+        )
 
 
 def test_what_is_refused():

@@ -65,7 +65,8 @@ def test_negative_semidefinite_and_self_adjoint(lap, dense, dtype):
 
 
 def test_rows_are_averages(bundle, dtype):
-    """P = 1 + scale Delta_1: its blocks are weights times orthogonal maps, and the weights of a row sum to one."""
+    """P = 1 + scale Delta_1: its blocks are weights times orthogonal maps, and the weights of a row
+    sum to one."""
     lap = bundle.laplacian(order=1)
     n, d = lap.num_points, lap.dim
     dense = lap.to_dense().double().numpy()
@@ -85,13 +86,18 @@ def test_rows_are_averages(bundle, dtype):
 
 
 def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
-    """Minus Delta is the sum of (I - P)^k / k over the scale, with as many terms as the order says."""
+    """Minus Delta is the sum of (I - P)^k / k over the scale, with as many terms as the order
+    says."""
     change = np.eye(len(dense)) - np.asarray(average_matrix(lap))
     terms = [np.linalg.matrix_power(change, k) / k for k in range(1, lap.generator.order + 1)]
     np.testing.assert_allclose(-lap.scale * dense, sum(terms), atol=10 * ROUNDING[dtype])
     root = np.sqrt(np.repeat(lap.mass.double().numpy(), lap.dim))
-    deficits, got = (np.linalg.eigvalsh(root[:, None] * matrix / root) for matrix in (change, -dense))
-    np.testing.assert_allclose(got, np.sort(lap.generator(deficits)), atol=100 * ROUNDING[dtype] / lap.scale)
+    deficits, got = (
+        np.linalg.eigvalsh(root[:, None] * matrix / root) for matrix in (change, -dense)
+    )
+    np.testing.assert_allclose(
+        got, np.sort(lap.generator(deficits)), atol=100 * ROUNDING[dtype] / lap.scale
+    )
 
 
 def average_matrix(lap):
@@ -171,9 +177,12 @@ def test_numpy_in_numpy_out_and_torch_in_torch_out(space, dtype):
 
 
 class TestContract(OperatorContract):
-    """The shipped contract, on every space, in either precision and of every order; vector and scalar bundles."""
+    """The shipped contract, on every space, in either precision and of every order; vector and
+    scalar bundles."""
 
-    @pytest.fixture(autouse=True, params=all_pairs(SPACES, DTYPES, ("vector", "scalar"), ORDERS), ids=str)
+    @pytest.fixture(
+        autouse=True, params=all_pairs(SPACES, DTYPES, ("vector", "scalar"), ORDERS), ids=str
+    )
     def _choose(self, request):
         space, dtype, which, order = request.param
         bundle = bundle_of(space, None, dtype)
@@ -200,4 +209,6 @@ def test_scalar_bundle(space, dtype):
 @pytest.mark.parametrize("space", [s for s in SPACES if s.dim == 1], ids=repr)
 def test_the_tangent_bundle_of_a_closed_curve_is_its_scalar_bundle(space):
     bundle = bundle_of(space)
-    np.testing.assert_allclose(bundle.laplacian().spectrum(9)[0], bundle.scalar().laplacian().spectrum(9)[0], atol=1e-9)
+    np.testing.assert_allclose(
+        bundle.laplacian().spectrum(9)[0], bundle.scalar().laplacian().spectrum(9)[0], atol=1e-9
+    )

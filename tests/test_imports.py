@@ -12,7 +12,8 @@ import tangentbundle as tb
 HELP = {
     "tangentbundle": "from tangentbundle_cli import app; app(['--help'], standalone_mode=False)",
     "python -m tangentbundle": (
-        "import runpy; sys.argv = ['-m', '--help']\n"  # as Python has it while it looks for the module
+        # as Python has it while it looks for the module
+        "import runpy; sys.argv = ['-m', '--help']\n"
         "try: runpy.run_module('tangentbundle', run_name='__main__', alter_sys=True)\n"
         "except SystemExit: pass"
     ),
@@ -23,7 +24,9 @@ END = "\nprint(json.dumps(sorted(m for m in sys.modules if '.' not in m)), file=
 def run(code):
     """What a new Python prints on standard error, read as JSON, and on standard output."""
     begin = "import json, os, sys\n"
-    done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stderr.splitlines()[-1]), done.stdout
 
@@ -31,12 +34,26 @@ def run(code):
 @pytest.mark.parametrize("name", HELP)
 def test_help_loads_nothing_heavy(name):
     modules, text = run(HELP[name] + END)
-    assert not {"torch", "numpy", "scipy", "pyarrow"} & {*modules} and "denoise" in text and "doctor" in text
+    assert (
+        not {"torch", "numpy", "scipy", "pyarrow"} & {*modules}
+        and "denoise" in text
+        and "doctor" in text
+    )
 
 
 def test_the_library_loads_no_optional_packages():
     """Nor does it need them to say what is missing."""
-    optional = ["pandas", "xarray", "pyarrow", "sklearn", "matplotlib", "plotly", "dask", "pooch", "netCDF4"]
+    optional = [
+        "pandas",
+        "xarray",
+        "pyarrow",
+        "sklearn",
+        "matplotlib",
+        "plotly",
+        "dask",
+        "pooch",
+        "netCDF4",
+    ]
     code = (
         "import tangentbundle as tb; tb.TangentBundle; tb.nn.SheafConv\n"
         f"loaded = {{*{optional}, 'torch_geometric', 'tangentbundle.plot'}} & {{*sys.modules}}\n"
@@ -50,8 +67,21 @@ def test_the_library_loads_no_optional_packages():
 
 
 def test_every_public_name_is_there():
-    modules = {"distributed", "earth", "estimators", "forecast", "interop", "io", "plot", "testing", "training"}
-    assert all(getattr(tb, name) is not None for name in dir(tb)) and {*dir(tb)} == {*tb.__all__} | modules
+    modules = {
+        "distributed",
+        "earth",
+        "estimators",
+        "forecast",
+        "interop",
+        "io",
+        "plot",
+        "testing",
+        "training",
+    }
+    assert (
+        all(getattr(tb, name) is not None for name in dir(tb))
+        and {*dir(tb)} == {*tb.__all__} | modules
+    )
     with pytest.raises(AttributeError, match=r"'tangentbundel'.*Did you mean 'TangentBundle'"):
         _ = tb.tangentbundel
     with pytest.raises(AttributeError, match=r"'Denoise'.*Did you mean 'FieldDenoiser'"):
@@ -63,7 +93,9 @@ def test_every_public_name_is_there():
 def test_every_method_is_a_name_of_tb():
     """How filters are evaluated, how forecasts are made, and the filters themselves."""
     for base in (tb.filters.Method, tb.forecast.methods.ForecastMethod):
-        assert base.__subclasses__() == [getattr(tb, method.__name__) for method in base.__subclasses__()]
+        assert base.__subclasses__() == [
+            getattr(tb, method.__name__) for method in base.__subclasses__()
+        ]
     filters = [vars(tb.filters)[name] for name in tb.filters.__all__ if name[0].isupper()]
     assert {f.__name__ for f in filters if issubclass(f, tb.filters.Filter)} - {*dir(tb)} == set()
 
@@ -84,9 +116,27 @@ MISTAKES = {
     "no second file": ("interpolate", "field.csv", "--at", "none.csv", "-o", "out.csv"),
     "no variable": ("filter", "wind.nc", "--vectors", "a,b", "--heat", "1", "-o", "out.nc"),
     "no dimension": ("filter", "wind.nc", "--select", "lev=500", "--heat", "1", "-o", "out.nc"),
-    "no variable to smooth": ("filter", "wind.nc", "--variables", "a,b", "--scale", "500 km", "-o", "out.nc"),
+    "no variable to smooth": (
+        "filter",
+        "wind.nc",
+        "--variables",
+        "a,b",
+        "--scale",
+        "500 km",
+        "-o",
+        "out.nc",
+    ),
     "no coordinates": ("decompose", "wind.nc", "--latlon", "a,b", "-o", "out.nc"),
-    "no history": ("interpolate", "field.csv", "--at", "field.csv", "--history", "none.nc", "-o", "out.csv"),
+    "no history": (
+        "interpolate",
+        "field.csv",
+        "--at",
+        "field.csv",
+        "--history",
+        "none.nc",
+        "-o",
+        "out.csv",
+    ),
     "no member": ("forecast", "wind.nc", "--select", "member=1", "--horizon", "2", "-o", "out.nc"),
     "output is the input": ("denoise", "field.csv", "-o", "field.csv"),
     "no NetCDF": ("inspect", "bad.nc"),
@@ -132,4 +182,6 @@ def test_threads_are_told_to_sleep_before_torch_is_loaded(name):
 def test_python_m_is_the_command():
     words = [sys.executable, "-m", "tangentbundle", "inspect", "none.csv"]
     done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 2 and done.stderr == "error: no such file: none.csv. Check the path.\n"
+    assert (
+        done.returncode == 2 and done.stderr == "error: no such file: none.csv. Check the path.\n"
+    )

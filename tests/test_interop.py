@@ -47,7 +47,10 @@ def test_pyg_round_trip_gives_the_same_laplacian(pyg, name, dtype):
     tangent = tb.TangentBundle.from_points(points, dim=space.dim, kernel=tb.kernels.Gaussian(2.0))
     for bundle in (tangent, tangent.scalar()):
         data = to_pyg(bundle)
-        assert data.bundle is bundle and (laplacian_of(data).to_scipy() != bundle.laplacian().to_scipy()).nnz == 0
+        assert (
+            data.bundle is bundle
+            and (laplacian_of(data).to_scipy() != bundle.laplacian().to_scipy()).nnz == 0
+        )
     assert np.array_equal(to_pyg(tangent).frames, tangent.frames)
 
 
@@ -64,10 +67,13 @@ def test_pyg_messages_are_the_operator(pyg):
     degree = gather(data.edge_weight)
     weight = data.edge_weight / degree[source] / degree[target]
     mean = (
-        gather(torch.einsum("e,eij,ejc->eic", weight, data.transport, data.x[source])) / gather(weight)[:, None, None]
+        gather(torch.einsum("e,eij,ejc->eic", weight, data.transport, data.x[source]))
+        / gather(weight)[:, None, None]
     )
     scale = bundle.kernel.calibration(2) * data.eps
-    assert torch.allclose((mean - x) / scale, bundle.laplacian(calibrate=tb.operators.KernelMoments(), order=1) @ x)
+    assert torch.allclose(
+        (mean - x) / scale, bundle.laplacian(calibrate=tb.operators.KernelMoments(), order=1) @ x
+    )
     assert data.validate()
 
 
@@ -77,7 +83,10 @@ def test_pyg_batches(pyg, tmp_path):
 
     sizes, attach = (60, 80, 100), AttachBundle(neighbors=10, dim=2)
     clouds = [torch.from_numpy(SPHERE.sample(n, seed=n)) for n in sizes]
-    signals = [torch.randn(n, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(n)) for n in sizes]
+    signals = [
+        torch.randn(n, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(n))
+        for n in sizes
+    ]
     data = [attach(Data(pos=p, x=x)) for p, x in zip(clouds, signals, strict=True)]
     batch = next(iter(DataLoader(data, batch_size=3)))
     operator = laplacian_of(batch)
@@ -104,9 +113,13 @@ def test_pyg_takes_normals_and_triangles(pyg):
     exact = AttachBundle()(Data(pos=points, normal=3 * points))
     assert torch.einsum("nd,ndk->nk", points, exact.frames).abs().max() < 1e-12
     vertices, faces = (torch.from_numpy(a) for a in octahedron())
-    meshed = Compose([NormalizeScale(), AttachBundle(dim=2)])(Data(pos=vertices, face=faces.T.contiguous()))
+    meshed = Compose([NormalizeScale(), AttachBundle(dim=2)])(
+        Data(pos=vertices, face=faces.T.contiguous())
+    )
     same = tb.TangentBundle.from_mesh(meshed.pos, faces)
-    assert torch.equal(meshed.frames, same.frames) and torch.equal(meshed.bundle.frames, same.frames)
+    assert torch.equal(meshed.frames, same.frames) and torch.equal(
+        meshed.bundle.frames, same.frames
+    )
 
 
 def test_pyg_data_that_hold_no_bundle_are_refused(pyg):
@@ -133,9 +146,15 @@ def test_meshio_in_and_out():
     flow, heat = np.cross(points, [0.0, 0.0, 1.0]), np.arange(6.0)
     mesh = meshio.Mesh(points, [("triangle", faces)], {"flow": flow, "heat": heat})
     field = from_meshio(mesh)
-    assert isinstance(field.space, Mesh) and np.array_equal(field.vectors[0], flow) and "flow" in field.notes[0]
+    assert (
+        isinstance(field.space, Mesh)
+        and np.array_equal(field.vectors[0], flow)
+        and "flow" in field.notes[0]
+    )
     made = to_meshio(field.with_vectors(2 * field.vectors))
-    assert np.array_equal(made.point_data["flow"], 2 * flow) and np.array_equal(made.point_data["heat"], heat)
+    assert np.array_equal(made.point_data["flow"], 2 * flow) and np.array_equal(
+        made.point_data["heat"], heat
+    )
     assert np.array_equal(made.cells_dict["triangle"], faces)
     assert from_meshio(meshio.Mesh(points, [("triangle", faces)])).values is None
     with pytest.raises(MissingColumnsError, match="speed"):
@@ -148,7 +167,13 @@ def test_data_of_faces_are_averaged_to_the_vertices():
     cells = [("triangle", np.array([[0, 1, 2], [0, 2, 3]])), ("quad", np.array([[0, 3, 4, 1]]))]
     wind = [np.array([[1.0, 0, 0], [3.0, 0, 0]]), np.array([[0.0, 4.0, 0]])]
     field = from_meshio(meshio.Mesh(points, cells, cell_data={"wind": wind}))
-    expected = [[4 / 3, 4 / 3, 0], [2 / 3, 4 / 3, 0], [2, 0, 0], [2, 4 / 3, 0], [0, 4, 0]]  # areas: 1, 1, 1/2 + 1/2
+    expected = [
+        [4 / 3, 4 / 3, 0],
+        [2 / 3, 4 / 3, 0],
+        [2, 0, 0],
+        [2, 4 / 3, 0],
+        [0, 4, 0],
+    ]  # areas: 1, 1, 1/2 + 1/2
     assert np.allclose(field.vectors[0], expected)
     assert any("wind averaged" in note for note in field.notes)
     both = meshio.Mesh(points, cells, point_data={"flow": points}, cell_data={"wind": wind})
@@ -157,8 +182,13 @@ def test_data_of_faces_are_averaged_to_the_vertices():
 
 
 def test_obj_files_have_y_up_unless_another_axis_is_chosen(tmp_path):
-    meshio.write(tmp_path / "mesh.obj", meshio.Mesh(octahedron()[0], [("triangle", octahedron()[1])]))
+    meshio.write(
+        tmp_path / "mesh.obj", meshio.Mesh(octahedron()[0], [("triangle", octahedron()[1])])
+    )
     for up, expected in {"": "y", "z": "z", "x": "x"}.items():
-        assert read_field(tmp_path / "mesh.obj", Request(needs_vectors=False, up=up)).space.up == expected
+        assert (
+            read_field(tmp_path / "mesh.obj", Request(needs_vectors=False, up=up)).space.up
+            == expected
+        )
     with pytest.raises(InvalidInputError, match="x, y or z, got up='w'"):
         read_field(tmp_path / "mesh.obj", Request(up="w"))

@@ -1,4 +1,5 @@
-"""Answers do not depend on the origin of the coordinates, on units, or on the device that a tensor names."""
+"""Answers do not depend on the origin of the coordinates, on units, or on the device that a tensor
+names."""
 
 import numpy as np
 import pytest
@@ -47,10 +48,14 @@ FIELDS = {
 
 
 def queries_among(points, seed):
-    """Places in the cloud: training points, places at many small distances from them, and places between them."""
+    """Places in the cloud: training points, places at many small distances from them, and places
+    between them."""
     rng = np.random.default_rng(seed)
     spacing = np.ptp(points, axis=0).max() / np.sqrt(len(points))
-    moves = rng.standard_normal((5, 10, points.shape[1])) * np.array([0.0, 1e-3, 1e-2, 0.1, 0.5])[:, None, None]
+    moves = (
+        rng.standard_normal((5, 10, points.shape[1]))
+        * np.array([0.0, 1e-3, 1e-2, 0.1, 0.5])[:, None, None]
+    )
     return (points[rng.choice(len(points), 10)] + spacing * moves).reshape(50, -1)
 
 
@@ -67,19 +72,26 @@ def test_predictions_do_not_depend_on_the_origin(name, model, offset):
     found = there.predict(places + moved, return_std=True)
     size = np.abs(vectors).max()
     for answer, true in zip(found, expected, strict=True):
-        np.testing.assert_allclose(answer, true, atol=1e-4 * size)  # the search for hyperparameters amplifies rounding
+        np.testing.assert_allclose(
+            answer, true, atol=1e-4 * size
+        )  # the search for hyperparameters amplifies rounding
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_different_places_have_different_answers(seed, offset):
-    """Wherever the origin is, a smooth prediction changes with the place, and in proportion to the move."""
+    """Wherever the origin is, a smooth prediction changes with the place, and in proportion to the
+    move."""
     points, vectors = plane_field(seed)
     moved = offset * 20.0
-    model = tb.FieldInterpolator(GaussianProcess(Tangent()), dim=2, random_state=0).fit(points + moved, vectors)
+    model = tb.FieldInterpolator(GaussianProcess(Tangent()), dim=2, random_state=0).fit(
+        points + moved, vectors
+    )
     places = points[:20] + moved
     for step in (0.01, 0.1):
-        answers = model.predict(np.concatenate([places, places + step, places + 2 * step])).reshape(3, 20, 2)
+        answers = model.predict(np.concatenate([places, places + step, places + 2 * step])).reshape(
+            3, 20, 2
+        )
         first, second = np.diff(answers, axis=0)
         assert (np.abs(first).max(axis=1) > 1e-3 * step).all()
         assert np.abs(first - second).max() < 0.1 * np.abs(first).max()
@@ -106,7 +118,9 @@ def test_bundles_and_derivatives_do_not_depend_on_the_origin(name, offset):
     assert has_boundary(here) == has_boundary(there)
     values = [bundle.laplacian().spectrum(6)[0] for bundle in (here, there)]
     np.testing.assert_allclose(*values, atol=1e-6 * values[0].max())
-    slopes = [bundle.to_ambient(bundle.gradient() @ points[:, :1, None]) for bundle in (here, there)]
+    slopes = [
+        bundle.to_ambient(bundle.gradient() @ points[:, :1, None]) for bundle in (here, there)
+    ]
     np.testing.assert_allclose(*slopes, atol=1e-6)
     curvatures = [bundle.curvature().gaussian for bundle in (here, there)]
     np.testing.assert_allclose(*curvatures, atol=1e-5 * max(1.0, np.abs(curvatures[0]).max()))
@@ -132,7 +146,9 @@ def test_clouds_of_coincident_points_are_those_without_extent(offset):
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_what_classifiers_see_does_not_depend_on_the_origin(offset):
     clouds = [space.sample(60, seed=k) for k in range(2) for space in (SPHERE, TORUS)]
-    here, there = (clouds_at_once([cloud + moved for cloud in clouds], 2) for moved in (0.0, offset))
+    here, there = (
+        clouds_at_once([cloud + moved for cloud in clouds], 2) for moved in (0.0, offset)
+    )
     torch.testing.assert_close(here.points, there.points, rtol=0, atol=1e-8)
     torch.testing.assert_close(here.radii, there.radii, rtol=1e-6, atol=0)
 
@@ -145,7 +161,9 @@ def test_all_levels_of_noise_are_in_units_of_the_data(space, length, size):
     vectors = vectors + 0.2 * np.random.default_rng(0).standard_normal(vectors.shape)
     candidates = Candidates(MODELS)
     plain = tb.FieldDenoiser(candidates, dim=2, random_state=0).fit(points, vectors)
-    scaled = tb.FieldDenoiser(candidates, dim=2, random_state=0).fit(length * points, size * vectors)
+    scaled = tb.FieldDenoiser(candidates, dim=2, random_state=0).fit(
+        length * points, size * vectors
+    )
     noise = {row.model: row.noise for row in plain.scores_}
     for row in scaled.scores_:
         assert row.noise == pytest.approx(size * noise[row.model], rel=1e-2)
@@ -163,7 +181,8 @@ class OnGPU(torch.Tensor):
 
 @pytest.mark.parametrize("options", [{}, {"covariance": Tangent()}, {"model": NeighborMean()}])
 def test_the_device_does_not_change_the_model(options):
-    """The same model with the same uncertainty, or a refusal that names the model that computes elsewhere."""
+    """The same model with the same uncertainty, or a refusal that names the model that computes
+    elsewhere."""
     points, vectors = torus_field(seed=0, n=60)
     arrays = torch.from_numpy(points), torch.from_numpy(vectors)
     plain = tb.FieldDenoiser(**options, dim=2, random_state=0).fit(*arrays, noise_std=0.1)
@@ -172,7 +191,9 @@ def test_the_device_does_not_change_the_model(options):
     )
     assert str(other.posterior_.model) == str(plain.posterior_.model)
     assert type(other.posterior_) is type(plain.posterior_)
-    for answer, expected in zip(other.predict(arrays[0], True), plain.predict(arrays[0], True), strict=True):
+    for answer, expected in zip(
+        other.predict(arrays[0], True), plain.predict(arrays[0], True), strict=True
+    ):
         torch.testing.assert_close(answer, expected)
     elsewhere = [torch.empty((60, 3), dtype=torch.float64, device="meta")] * 2
     with pytest.raises(InvalidInputError, match=r"FieldDenoiser\(SpectralFilter\(\)\)"):
@@ -181,7 +202,9 @@ def test_the_device_does_not_change_the_model(options):
 
 def test_a_spectral_filter_is_chosen_by_name_alone():
     points, vectors = torus_field(seed=0, n=200)
-    chosen = tb.FieldDenoiser(SpectralFilter(neighbors=24), dim=2, random_state=0).fit(points, vectors)
+    chosen = tb.FieldDenoiser(SpectralFilter(neighbors=24), dim=2, random_state=0).fit(
+        points, vectors
+    )
     with pytest.raises(InvalidInputError, match="no uncertainty"):
         chosen.predict(points, return_std=True)
     assert chosen.score(torch.from_numpy(points), torch.from_numpy(vectors)) == pytest.approx(

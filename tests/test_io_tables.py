@@ -15,7 +15,9 @@ def test_tables_hold_one_field(tmp_path):
     """Repeated places are refused with a word on series, and several fields are not written."""
     rows = "".join(f"{t},{k},1,0,{t}\n" for t in range(3) for k in range(5))
     (tmp_path / "a.csv").write_text("time,x,y,vx,vy\n" + rows)
-    with pytest.raises(InvalidInputError, match=r"10 of 15 points coincide.*Series in time are read from .nc"):
+    with pytest.raises(
+        InvalidInputError, match=r"10 of 15 points coincide.*Series in time are read from .nc"
+    ):
         read_field(tmp_path / "a.csv")
     points = np.random.default_rng(0).standard_normal((5, 3))
     field = Field(Cloud(points, ("x", "y", "z")), np.stack([points, points]))
@@ -25,7 +27,9 @@ def test_tables_hold_one_field(tmp_path):
 
 
 def test_other_columns_stay_as_they_were_written(tmp_path):
-    lines = [f"{k:03d},{k},{k * k},{0.5 * k},1,{k}e-3,0,{'a b' if k % 2 else ''}" for k in range(500)]
+    lines = [
+        f"{k:03d},{k},{k * k},{0.5 * k},1,{k}e-3,0,{'a b' if k % 2 else ''}" for k in range(500)
+    ]
     (tmp_path / "a.csv").write_text("id,x,y,z,vx,vy,vz,note\n" + "\n".join(lines))
     field = read_field(tmp_path / "a.csv")
     assert np.array_equal(field.space.points[:, 1], np.arange(500.0) ** 2)
@@ -33,7 +37,9 @@ def test_other_columns_stay_as_they_were_written(tmp_path):
     again = pd.read_csv(tmp_path / "b.csv", dtype=str, keep_default_na=False)
     assert list(again["id"]) == [line[:3] for line in lines] and set(again["note"]) == {"", "a b"}
     with pytest.raises(TangentBundleError, match=r"Row #501: .* invalid value 'east'"):
-        (tmp_path / "c.csv").write_text((tmp_path / "a.csv").read_text().replace("249001,249.5", "249001,east"))
+        (tmp_path / "c.csv").write_text(
+            (tmp_path / "a.csv").read_text().replace("249001,249.5", "249001,east")
+        )
         read_field(tmp_path / "c.csv")
 
 
@@ -101,7 +107,9 @@ INCOMPLETE = {"missing cells", "infinite cells", "repeats"}
 
 def described(field):
     """The numbers, and the text of all other columns."""
-    others = [name for name in field.origin.column_names if name not in (*field.names, *field.space.names)]
+    others = [
+        name for name in field.origin.column_names if name not in (*field.names, *field.space.names)
+    ]
     return (
         field.space.points.tolist(),
         field.values.tolist(),
@@ -111,7 +119,8 @@ def described(field):
 
 
 def outcome(path, request):
-    """Whether the file was read: the same then comes back after it was written. Otherwise it was refused by name."""
+    """Whether the file was read: the same then comes back after it was written. Otherwise it was
+    refused by name."""
     try:
         field = read_field(path, request)
     except TangentBundleError:
@@ -134,8 +143,38 @@ def test_files_come_back_or_are_refused(name, tmp_path):
 def test_odd_cells_come_back_or_are_refused(tmp_path):
     """Tables with odd cells, lines too short or too long, separators and line ends of all kinds."""
     rng = random.Random(0)
-    odd = ["", " ", "1_000", "NA", "nan", "NAN", "+4", ".5", "1.", "1e400", '"5"', '"a,b"', 'a"b', '"a""b"', '"', "=1"]
-    odd += ["\t", "1 2", "8\u00a0", "\u0667", "0x1", "-", "1E+05", "Infinity", "1,5", "True", '"x\ny"', "\x0b"]
+    odd = [
+        "",
+        " ",
+        "1_000",
+        "NA",
+        "nan",
+        "NAN",
+        "+4",
+        ".5",
+        "1.",
+        "1e400",
+        '"5"',
+        '"a,b"',
+        'a"b',
+        '"a""b"',
+        '"',
+        "=1",
+    ]
+    odd += [
+        "\t",
+        "1 2",
+        "8\u00a0",
+        "\u0667",
+        "0x1",
+        "-",
+        "1E+05",
+        "Infinity",
+        "1,5",
+        "True",
+        '"x\ny"',
+        "\x0b",
+    ]
     good = 0
     for _ in range(300):
         separator, end = rng.choice(",,,;\t"), rng.choice(["\n", "\n", "\r\n", "\r"])
@@ -172,8 +211,24 @@ def test_a_long_header_is_read_to_its_end(tmp_path):
 
 
 def test_cells_that_are_passed_through_stay_as_they_are(tmp_path):
-    """Formulas of spreadsheets, words that mean missing numbers, quotes and line ends come back as the same text."""
-    cells = ["=1+1", "+cmd", "-x", "@sum(A1)", "NA", "null", "", " a ", "a,b", 'say "a"', "a\nb", "00012", "1_000", "é"]
+    """Formulas of spreadsheets, words that mean missing numbers, quotes and line ends come back as
+    the same text."""
+    cells = [
+        "=1+1",
+        "+cmd",
+        "-x",
+        "@sum(A1)",
+        "NA",
+        "null",
+        "",
+        " a ",
+        "a,b",
+        'say "a"',
+        "a\nb",
+        "00012",
+        "1_000",
+        "é",
+    ]
     table = pd.DataFrame({"x": np.arange(14.0), "y": 1.0, "vx": 0.5, "vy": 2.0, "note": cells})
     table.to_csv(tmp_path / "a.csv", index=False)
     field = read_field(tmp_path / "a.csv")
@@ -192,16 +247,27 @@ def test_numbers_written_to_text_come_back(dtype, tmp_path):
 
 
 def test_columns_of_parquet_keep_their_types(tmp_path):
-    """Those that are passed through, of any type; numbers in any type are read, others are refused."""
-    table = pd.DataFrame({"x": np.arange(5), "y": np.ones(5, "f4"), "vx": [1, 2, 3, 4, 5], "vy": 1.0})
-    table["day"], table["kind"] = pd.date_range("2024-01-01", periods=5), pd.Categorical(list("aabba"))
-    table["count"], table["note"] = pd.array([1, None, 3, 4, 5], "Int64"), ["a", None, "c", "d", "e"]
+    """Those that are passed through, of any type; numbers in any type are read, others are
+    refused."""
+    table = pd.DataFrame(
+        {"x": np.arange(5), "y": np.ones(5, "f4"), "vx": [1, 2, 3, 4, 5], "vy": 1.0}
+    )
+    table["day"], table["kind"] = (
+        pd.date_range("2024-01-01", periods=5),
+        pd.Categorical(list("aabba")),
+    )
+    table["count"], table["note"] = (
+        pd.array([1, None, 3, 4, 5], "Int64"),
+        ["a", None, "c", "d", "e"],
+    )
     table.to_parquet(tmp_path / "a.parquet")
     field = read_field(tmp_path / "a.parquet")
     assert field.values[0, :, 0].tolist() == [1, 2, 3, 4, 5]
     write_field(field, tmp_path / "b.parquet")
     others = ["day", "kind", "count", "note"]
-    before, after = (pyarrow.parquet.read_table(tmp_path / f"{name}.parquet", columns=others) for name in "ab")
+    before, after = (
+        pyarrow.parquet.read_table(tmp_path / f"{name}.parquet", columns=others) for name in "ab"
+    )
     assert before.equals(after)
     write_field(field, tmp_path / "b.csv")
     assert (tmp_path / "b.csv").read_text().splitlines()[2].endswith("2024-01-02 00:00:00,a,,")

@@ -1,4 +1,5 @@
-"""Numbers of files mean what the file says: a missing cell is never a number, and components have one unit."""
+"""Numbers of files mean what the file says: a missing cell is never a number, and components have
+one unit."""
 
 import warnings
 from itertools import product
@@ -29,7 +30,8 @@ LAYOUTS = ("grid", "stations", "cloud")
 
 
 def never_a_number(read, dropped=True):
-    """Whatever is read is something that was written; the hole is left out, or the file is refused by name."""
+    """Whatever is read is something that was written; the hole is left out, or the file is refused
+    by name."""
     try:
         field = read()
     except (NonFiniteError, InvalidInputError) as error:
@@ -43,7 +45,8 @@ def never_a_number(read, dropped=True):
 
 
 def in_every_way(path):
-    """The readers of one dataset: as a file, with rows left out, through the accessor, and as wind."""
+    """The readers of one dataset: as a file, with rows left out, through the accessor, and as
+    wind."""
     for request in (Request(), Request(drop_missing=True)):
         never_a_number(lambda request=request: read_field(path, request), request.drop_missing)
     with warnings.catch_warnings():
@@ -55,14 +58,17 @@ def in_every_way(path):
 
 
 class Marks:
-    """How a cell of a dataset is marked as missing: attributes, and what is stored in the hole, if it is written."""
+    """How a cell of a dataset is marked as missing: attributes, and what is stored in the hole, if
+    it is written."""
 
     def __init__(self, stored=None, **attributes):
         self.stored, self.attributes = stored, attributes
 
     def apply(self, variable, numbers):
         """Write the numbers and the hole, first without interpretation."""
-        scale, offset = (self.attributes.get(k, d) for k, d in (("scale_factor", 1), ("add_offset", 0)))
+        scale, offset = (
+            self.attributes.get(k, d) for k, d in (("scale_factor", 1), ("add_offset", 0))
+        )
         packed = np.rint((numbers - offset) / scale)
         for name, value in self.attributes.items():
             if name != "_FillValue":
@@ -104,9 +110,12 @@ def marks(kind):
 CASES = [(layout, kind, how) for layout in LAYOUTS for kind in FILLS for how in marks(kind)]
 
 
-@pytest.mark.parametrize("layout, kind, how", [c for c in CASES if c[0] == "grid" or c[1] in ("i2", "u1", "f4")])
+@pytest.mark.parametrize(
+    "layout, kind, how", [c for c in CASES if c[0] == "grid" or c[1] in ("i2", "u1", "f4")]
+)
 def test_a_missing_cell_of_netcdf_is_never_a_number(layout, kind, how, tmp_path):
-    """Every type of NetCDF, every marker, packed or not, on a grid, at stations, and in a cloud of points."""
+    """Every type of NetCDF, every marker, packed or not, on a grid, at stations, and in a cloud of
+    points."""
     mark = marks(kind)[how]
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         if layout == "grid":
@@ -116,7 +125,11 @@ def test_a_missing_cell_of_netcdf_is_never_a_number(layout, kind, how, tmp_path)
             dims, names = ("lat", "lon"), ("u", "v")
         else:
             file.createDimension("point", 24)
-            columns = {"lat": LAT, "lon": LON} if layout == "stations" else dict(zip("xyz", XYZ.T, strict=True))
+            columns = (
+                {"lat": LAT, "lon": LON}
+                if layout == "stations"
+                else dict(zip("xyz", XYZ.T, strict=True))
+            )
             for name, values in columns.items():
                 file.createVariable(name, "f8", ("point",))[:] = values
             dims, names = ("point",), ("u", "v") if layout == "stations" else ("vx", "vy", "vz")
@@ -142,8 +155,14 @@ def test_a_missing_cell_of_netcdf_is_never_a_number(layout, kind, how, tmp_path)
 def test_a_missing_cell_of_zarr_is_never_a_number(version, fill, written, tmp_path):
     group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=version)
     for name, numbers in zip(("lat", "lon", "u", "v"), (LAT, LON, *NUMBERS), strict=True):
-        more = {"dimension_names": ("point",)} if version == 3 else {"attributes": {"_ARRAY_DIMENSIONS": ["point"]}}
-        array = group.create_array(name, shape=(24,), chunks=(1,), dtype="f8", fill_value=fill, **more)
+        more = (
+            {"dimension_names": ("point",)}
+            if version == 3
+            else {"attributes": {"_ARRAY_DIMENSIONS": ["point"]}}
+        )
+        array = group.create_array(
+            name, shape=(24,), chunks=(1,), dtype="f8", fill_value=fill, **more
+        )
         for k, number in enumerate(numbers):
             if k != HOLE or name in ("lat", "lon"):
                 array[k] = number
@@ -152,7 +171,20 @@ def test_a_missing_cell_of_zarr_is_never_a_number(version, fill, written, tmp_pa
     in_every_way(tmp_path / "a.zarr")
 
 
-TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "#N/A", "inf", "-inf", "1e999", repr(FILLS["f8"]))
+TEXT = (
+    "",
+    "NA",
+    "N/A",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+    "#N/A",
+    "inf",
+    "-inf",
+    "1e999",
+    repr(FILLS["f8"]),
+)
 
 
 @pytest.mark.parametrize("marker", TEXT)
@@ -162,7 +194,9 @@ def test_a_missing_cell_of_text_is_never_a_number(marker, tmp_path):
     rows = "".join(",".join(map(str, row)) + "\n" for row in zip(LAT, LON, u, v, strict=True))
     (tmp_path / "a.csv").write_text("lat,lon,u,v\n" + rows)
     for request in (Request(), Request(drop_missing=True)):
-        never_a_number(lambda request=request: read_field(tmp_path / "a.csv", request), request.drop_missing)
+        never_a_number(
+            lambda request=request: read_field(tmp_path / "a.csv", request), request.drop_missing
+        )
 
 
 @pytest.mark.parametrize("marker", [np.nan, np.inf, FILLS["f4"]])
@@ -175,12 +209,19 @@ def test_a_missing_number_of_other_files_is_never_a_number(file, dtype, marker, 
     if file == "points.npz":
         np.savez(path, points=points, vectors=values)
     elif file == "columns.npz":
-        np.savez(path, **dict(zip(("x", "y", "z", "vx", "vy", "vz"), [*points.T, *values.T], strict=True)))
+        np.savez(
+            path,
+            **dict(zip(("x", "y", "z", "vx", "vy", "vz"), [*points.T, *values.T], strict=True)),
+        )
     elif file == "a.parquet":
-        pd.DataFrame(np.c_[points, values], columns=["x", "y", "z", "vx", "vy", "vz"]).to_parquet(path)
+        pd.DataFrame(np.c_[points, values], columns=["x", "y", "z", "vx", "vy", "vz"]).to_parquet(
+            path
+        )
     else:
         data = dict(zip(("vx", "vy", "vz"), values.T.copy(), strict=True))
-        meshio.write(path, meshio.Mesh(points, [("vertex", np.arange(24)[:, None])], point_data=data))
+        meshio.write(
+            path, meshio.Mesh(points, [("vertex", np.arange(24)[:, None])], point_data=data)
+        )
     for request in (Request(), Request(drop_missing=True)):
         never_a_number(lambda request=request: read_field(path, request), request.drop_missing)
 
@@ -192,8 +233,12 @@ def test_speeds_that_no_wind_has_are_missing(suffix, marker, tmp_path):
     u[HOLE] = v[HOLE] = marker
     columns = {"lat": LAT, "lon": LON, "u [m/s]": u, "v [m/s]": v}
     pd.DataFrame(columns).to_csv(tmp_path / "a.csv", index=False)
-    stations = {name[0]: ("point", columns[name], {"units": "m/s"}) for name in ("u [m/s]", "v [m/s]")}
-    xr.Dataset(stations, {"lat": ("point", LAT), "lon": ("point", LON)}).to_netcdf(tmp_path / "a.nc")
+    stations = {
+        name[0]: ("point", columns[name], {"units": "m/s"}) for name in ("u [m/s]", "v [m/s]")
+    }
+    xr.Dataset(stations, {"lat": ("point", LAT), "lon": ("point", LON)}).to_netcdf(
+        tmp_path / "a.nc"
+    )
     path = tmp_path / f"a.{suffix}"
     never_a_number(lambda: read_field(path), dropped=False)
     field = read_field(path, Request(drop_missing=True))
@@ -203,7 +248,17 @@ def test_speeds_that_no_wind_has_are_missing(suffix, marker, tmp_path):
 # Units.
 
 SPEEDS = {
-    1.0: ("m/s", "m s-1", "m s**-1", "m s^-1", "ms-1", "m.s-1", "meters per second", "M/S", "metre second-1"),
+    1.0: (
+        "m/s",
+        "m s-1",
+        "m s**-1",
+        "m s^-1",
+        "ms-1",
+        "m.s-1",
+        "meters per second",
+        "M/S",
+        "metre second-1",
+    ),
     1852 / 3600: ("kn", "kt", "knots", "nmi/h", "nautical miles per hour"),
     1 / 3.6: ("km/h", "km h-1", "kmh", "kilometers/hour"),
     0.01: ("cm/s", "cm s-1"),
@@ -219,7 +274,9 @@ def test_every_pair_of_units():
     for (a, one), (b, other) in product(UNITS.items(), repeat=2):
         assert conversion(a, b) == pytest.approx(one / other, rel=1e-15), (a, b)
     for unit in ("K", "V/m", "m s-2", "ms", "1", "", "Mm/s", "min-1", "m2/s"):
-        assert conversion(unit, unit) == 1.0 and conversion(unit, "m/s") is None is conversion("m/s", unit)
+        assert conversion(unit, unit) == 1.0 and conversion(unit, "m/s") is None is conversion(
+            "m/s", unit
+        )
     assert conversion("km", "m") == 1000 and conversion("m", "m/s") is None
 
 
@@ -276,15 +333,20 @@ def test_the_accessor_and_the_wind_convert_too(units, tmp_path):
 
 @pytest.mark.parametrize("file", FORMATS)
 def test_unknown_units(file, tmp_path):
-    """Equal ones pass, different ones are refused, and a component without a unit has that of the other."""
-    field = read_field(write_with_units(tmp_path / file, ("furlong/fortnight", "furlong/fortnight")))
+    """Equal ones pass, different ones are refused, and a component without a unit has that of the
+    other."""
+    field = read_field(
+        write_with_units(tmp_path / file, ("furlong/fortnight", "furlong/fortnight"))
+    )
     assert field.units == "furlong/fortnight" and isinstance(field.space, Globe)
     for pair in (("furlong/fortnight", "m/s"), ("m/s", "K"), ("m", "m/s"), ("V/m", "mV/m")):
         path = write_with_units(tmp_path / f"{hash(pair)}-{file}", pair)
         with pytest.raises(UnitsError, match="one unit"):
             read_field(path)
     field = read_field(write_with_units(tmp_path / f"half-{file}", ("", "km/h")))
-    assert field.units == "km/h" and any("u has no unit: km/h assumed" in note for note in field.notes)
+    assert field.units == "km/h" and any(
+        "u has no unit: km/h assumed" in note for note in field.notes
+    )
 
 
 def test_units_of_meshes():
@@ -294,14 +356,21 @@ def test_units_of_meshes():
 
 
 def test_datasets_that_are_not_decoded_are_refused(tmp_path):
-    ds = xr.Dataset({n: (("lat", "lon"), np.ones((4, 6), "i2"), {"scale_factor": 0.1}) for n in "uv"})
+    ds = xr.Dataset(
+        {n: (("lat", "lon"), np.ones((4, 6), "i2"), {"scale_factor": 0.1}) for n in "uv"}
+    )
     with pytest.raises(InvalidInputError, match="decode_cf"):
         ds.assign_coords(lat=np.unique(LAT), lon=np.unique(LON)).tangentbundle.field()
 
 
 def test_standard_errors_of_stations_in_datasets(tmp_path):
     """A variable ``sigma`` along the places, or one that is named, in the unit of the vectors."""
-    columns = {"u": NUMBERS[0] * 1.0, "v": NUMBERS[1] * 1.0, "sigma": np.arange(24.0), "err": np.ones(24)}
+    columns = {
+        "u": NUMBERS[0] * 1.0,
+        "v": NUMBERS[1] * 1.0,
+        "sigma": np.arange(24.0),
+        "err": np.ones(24),
+    }
     ds = xr.Dataset({name: ("point", column) for name, column in columns.items()})
     ds = ds.assign_coords(lat=("point", LAT), lon=("point", LON))
     ds["u"].attrs["units"] = ds["v"].attrs["units"] = "m/s"
@@ -314,18 +383,25 @@ def test_standard_errors_of_stations_in_datasets(tmp_path):
 
 
 def test_clouds_in_datasets(tmp_path):
-    """Integers become float64, and standard errors are converted from the unit of their variable."""
+    """Integers become float64, and standard errors are converted from the unit of their
+    variable."""
     names = ("x", "y", "z", "vx", "vy", "vz")
     columns = np.random.default_rng(0).integers(-99, 99, (6, 24))
     for points, vectors in ((np.int32, np.int16), (np.int16, np.float32), (np.float32, np.float32)):
         kinds = [points] * 3 + [vectors] * 3
-        ds = xr.Dataset({n: ("point", c.astype(k)) for n, c, k in zip(names, columns, kinds, strict=True)})
+        ds = xr.Dataset(
+            {n: ("point", c.astype(k)) for n, c, k in zip(names, columns, kinds, strict=True)}
+        )
         ds = ds.assign(sigma=("point", np.full(24, 36), {"units": "km/h"}))
         for name in names[3:]:
             ds[name].attrs["units"] = "m/s"
         ds.to_netcdf(tmp_path / "a.nc")
         field = read_field(tmp_path / "a.nc")
-        assert field.space.points.dtype == field.values.dtype == (np.float32 if points is np.float32 else np.float64)
+        assert (
+            field.space.points.dtype
+            == field.values.dtype
+            == (np.float32 if points is np.float32 else np.float64)
+        )
         assert np.array_equal(field.values[0].T, columns[3:]) and np.allclose(field.noise, 10.0)
 
 

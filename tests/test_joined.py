@@ -14,7 +14,12 @@ from tangentbundle.filters import apply_bank, merge_bank
 from tangentbundle.manifolds import KleinBottle, Sphere, Torus
 from tangentbundle.nn.readouts import cloud_means
 from tangentbundle.operators import DirectedPath, Identity
-from tangentbundle.testing import OperatorContract, assert_self_adjoint, random_signal, relative_error
+from tangentbundle.testing import (
+    OperatorContract,
+    assert_self_adjoint,
+    random_signal,
+    relative_error,
+)
 
 CLOUDS = {
     1: [(Sphere(1), 40, 1.0), (Sphere(1), 25, 3.0), (Sphere(1), 60, 0.2)],
@@ -29,7 +34,8 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 @cache
 def parts(kind=2, dtype=torch.float64):
-    """Bundles of different sizes, scales and orders, of rank 1, 2 or 3, with reflections ("Klein"), or of functions."""
+    """Bundles of different sizes, scales and orders, of rank 1, 2 or 3, with reflections ("Klein"),
+    or of functions."""
     if kind == "Klein":
         clouds = [(KleinBottle(4), 90, 1.0), (KleinBottle(4), 110, 2.0)]
     else:
@@ -38,7 +44,9 @@ def parts(kind=2, dtype=torch.float64):
     for seed, (space, n, size) in enumerate(clouds):
         points = torch.from_numpy(size * space.sample(n, seed=seed)).to(dtype)
         bundle = tb.TangentBundle.from_points(points, dim=space.dim)
-        made.append((bundle.scalar() if kind == "functions" else bundle).laplacian(order=1 + seed % 3))
+        made.append(
+            (bundle.scalar() if kind == "functions" else bundle).laplacian(order=1 + seed % 3)
+        )
     return tuple(made)
 
 
@@ -64,18 +72,27 @@ def test_a_product_is_the_products_of_the_parts(kind):
     assert relative_error(both @ x, expected) < 1e-12
     got = both @ x.numpy()
     assert isinstance(got, np.ndarray) and relative_error(torch.from_numpy(got), expected) < 1e-12
-    assert relative_error(both.to_dense(), torch.block_diag(*(p.to_dense() for p in both.parts))) < 1e-12
+    assert (
+        relative_error(both.to_dense(), torch.block_diag(*(p.to_dense() for p in both.parts)))
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_filters_are_the_filters_of_the_parts(kind, name):
     both, method, t = joined(kind), METHODS[name], step(kind)
-    filters = [tb.Heat(2 * t), tb.FIR([0.5, -0.3, 0.8], t), tb.Spectral(lambda lam: 1 / (1 + t * lam))]
+    filters = [
+        tb.Heat(2 * t),
+        tb.FIR([0.5, -0.3, 0.8], t),
+        tb.Spectral(lambda lam: 1 / (1 + t * lam)),
+    ]
     x = torch.stack([random_signal(both, seed=s) for s in range(2)])
     outputs = apply_bank(filters, both, x, method)
     for k, h in enumerate(filters):
-        expected = torch.cat([h(p, s, tb.Exact()) for p, s in zip(both.parts, both.split(x), strict=True)], dim=-3)
+        expected = torch.cat(
+            [h(p, s, tb.Exact()) for p, s in zip(both.parts, both.split(x), strict=True)], dim=-3
+        )
         assert relative_error(outputs[k], expected) < 1e-10
         assert relative_error(h(both, x, method), expected) < 1e-10
     ys = [random_signal(both, seed=9 + k) for k in range(3)]
@@ -122,7 +139,9 @@ class TestContractInSinglePrecision(TestContract):
     def test_mass_is_a_probability(self):
         both = self.make_operator()
         assert both.dtype == torch.float32
-        np.testing.assert_allclose([float(m.sum()) for m in both.mass.split(both.sizes)], 1.0, atol=1e-5)
+        np.testing.assert_allclose(
+            [float(m.sum()) for m in both.mass.split(both.sizes)], 1.0, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("name", ["exact", "dense", "sparse"])
@@ -157,12 +176,17 @@ def test_networks_and_readouts_are_those_of_the_parts(kind):
     )
     for method, maker in itertools.product((None, tb.Chebyshev(1e-13)), makers):
         readout = maker(4, 3)
-        net = nn.TNN([2, 4], taps=3, step=step(kind), output=nn.NormTanh(), readout=readout, method=method).double()
+        net = nn.TNN(
+            [2, 4], taps=3, step=step(kind), output=nn.NormTanh(), readout=readout, method=method
+        ).double()
         got = net(x, both)
         assert got.shape == (3, len(both.parts), 3)
         for b, (part, piece) in enumerate(zip(both.parts, both.split(x), strict=True)):
             assert relative_error(got[:, b], net(piece, part)[:, 0]) < 1e-10
-    for net in (nn.RecurrentTNN([2, 3, 2], step=step(kind)), nn.GatedTNN([2, 3, 2], step=step(kind))):
+    for net in (
+        nn.RecurrentTNN([2, 3, 2], step=step(kind)),
+        nn.GatedTNN([2, 3, 2], step=step(kind)),
+    ):
         outputs, states = net.double()(x, both)
         for index, (part, piece) in enumerate(zip(both.parts, both.split(x), strict=True)):
             alone, ends = net(piece, part)
@@ -181,10 +205,14 @@ def test_ambient_activations_use_the_frames_of_each():
 
 def test_means_over_clouds_weigh_by_mass():
     both = joined()
-    features = torch.randn(5, both.num_points, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    features = torch.randn(
+        5, both.num_points, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     means = cloud_means(features, both)
     assert means.shape == (5, 4, 3)
-    for b, (part, piece) in enumerate(zip(both.parts, features.split(both.sizes, dim=-2), strict=True)):
+    for b, (part, piece) in enumerate(
+        zip(both.parts, features.split(both.sizes, dim=-2), strict=True)
+    ):
         expected = torch.einsum("n,snf->sf", part.mass, piece)
         assert relative_error(means[:, b], expected) < 1e-13
         assert relative_error(cloud_means(piece, part)[:, 0], expected) < 1e-13
@@ -200,7 +228,9 @@ def test_sum_readouts_in_plain_numpy(kind):
     w1, c1, w2, c2 = (p.detach().numpy() for p in net.parameters())
     for got, piece, part in zip(net(x, both), both.split(x), both.parts, strict=True):
         z = piece.reshape(part.num_points, -1).numpy().sum(0)
-        np.testing.assert_allclose(got.detach(), w2 @ np.maximum(w1 @ z + c1, 0) + c2, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            got.detach(), w2 @ np.maximum(w1 @ z + c1, 0) + c2, rtol=1e-10, atol=1e-12
+        )
 
 
 def test_identities_join_too():
@@ -223,11 +253,15 @@ def test_joins_nest_and_one_is_enough():
     assert nested.parts == joined().parts
     x = random_signal(first)
     assert relative_error(tb.join([first]) @ x, first @ x) < 1e-15
-    assert relative_error(tb.join([first] * 3) @ torch.cat([x] * 3), torch.cat([first @ x] * 3)) < 1e-15
+    assert (
+        relative_error(tb.join([first] * 3) @ torch.cat([x] * 3), torch.cat([first @ x] * 3))
+        < 1e-15
+    )
 
 
 def test_matrices_stay_with_the_parts():
-    """Joins in another order, as in training with shuffled clouds, compute no decomposition again."""
+    """Joins in another order, as in training with shuffled clouds, compute no decomposition
+    again."""
     fresh = [p.to(dtype=torch.float64) for p in parts()]
     h = tb.Heat(step(2))
     tb.join(fresh)

@@ -19,15 +19,23 @@ class Plain(Kernel):
 
 
 def numerical_moment(kernel, p, d):
-    r"""The sphere's area by the recurrence |S^{d-1}| = 2 pi / (d - 2) |S^{d-3}|; the radius by quadrature."""
+    r"""The sphere's area by the recurrence |S^{d-1}| = 2 pi / (d - 2) |S^{d-3}|; the radius by
+    quadrature."""
     area = 2.0 if d % 2 else 2 * np.pi
     for m in range(3 if d % 2 else 4, d + 1, 2):
         area *= 2 * np.pi / (m - 2)
-    return area * integrate.quad(lambda r: r ** (p + d - 1) * float(kernel(np.asarray(r))), 0, 1, epsabs=1e-13)[0]
+    return (
+        area
+        * integrate.quad(
+            lambda r: r ** (p + d - 1) * float(kernel(np.asarray(r))), 0, 1, epsabs=1e-13
+        )[0]
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 8])
-@pytest.mark.parametrize("kernel", [*ALL, Plain()], ids=lambda kernel: repr(kernel).split(" at ")[0])
+@pytest.mark.parametrize(
+    "kernel", [*ALL, Plain()], ids=lambda kernel: repr(kernel).split(" at ")[0]
+)
 def test_moments_equal_quadrature(kernel, d):
     for p in (0, 1, 2, 4):
         assert kernel.moment(p, d) == pytest.approx(numerical_moment(kernel, p, d), rel=1e-8)

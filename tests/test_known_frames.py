@@ -57,7 +57,9 @@ def test_coordinates_are_zonal_and_meridional_wind():
     bundle = TangentBundle.from_latlon(lat, lon)
     wind = np.cross([0.0, 0.0, 1.0], bundle.points)
     got = bundle.to_coordinates(wind)[:, :, 0]
-    np.testing.assert_allclose(got, np.stack([np.cos(np.radians(lat)), 0 * lat], axis=1), atol=1e-14)
+    np.testing.assert_allclose(
+        got, np.stack([np.cos(np.radians(lat)), 0 * lat], axis=1), atol=1e-14
+    )
 
 
 def test_poles_and_date_line():
@@ -69,10 +71,16 @@ def test_poles_and_date_line():
     bundle = TangentBundle.from_latlon(lat, lon)
     np.testing.assert_allclose(bundle.points[:4, 2], [1, 1, -1, -1], atol=1e-15)
     frames = bundle.frames
-    np.testing.assert_allclose(frames.swapaxes(1, 2) @ frames, np.tile(np.eye(2), (600, 1, 1)), atol=1e-12)
-    pairs = {(i, j) for i, j in zip(bundle.graph.rows.tolist(), bundle.graph.indices.tolist(), strict=True)}
+    np.testing.assert_allclose(
+        frames.swapaxes(1, 2) @ frames, np.tile(np.eye(2), (600, 1, 1)), atol=1e-12
+    )
+    pairs = {
+        (i, j)
+        for i, j in zip(bundle.graph.rows.tolist(), bundle.graph.indices.tolist(), strict=True)
+    }
     assert {(0, 1), (2, 3), (4, 5), (6, 7)} <= pairs
-    # Longitude is irrelevant: turning the globe, also across the date line, does not change the operator.
+    # Longitude is irrelevant: turning the globe, also across the date line, does not change the
+    # operator.
     turned = TangentBundle.from_latlon(lat, (lon + 77.0 + 180) % 360 - 180)
     x = rng.standard_normal((600, 2, 2))
     a, b = bundle.laplacian() @ x, turned.laplacian() @ x
@@ -87,7 +95,9 @@ def test_spectrum_from_latlon():
 def test_latlon_kinds():
     lat, lon = uniform_latlon(200)
     assert TangentBundle.from_latlon(lat, lon).points.dtype == np.float64
-    bundle = TangentBundle.from_latlon(torch.tensor(lat, dtype=torch.float32), torch.tensor(lon, dtype=torch.float32))
+    bundle = TangentBundle.from_latlon(
+        torch.tensor(lat, dtype=torch.float32), torch.tensor(lon, dtype=torch.float32)
+    )
     assert isinstance(bundle.points, torch.Tensor) and bundle.points.dtype == torch.float32
     assert bundle.frames.dtype == torch.float32
     whole = np.arange(-80, 80), np.arange(0, 320, 2)
@@ -129,7 +139,11 @@ def icosphere(levels):
     edge = np.linalg.norm(vertices[:, None] - vertices, axis=2)
     near = np.isclose(edge, 2.0)
     faces = [
-        (i, j, k) for i in range(12) for j in range(i) for k in range(j) if near[i, j] and near[j, k] and near[i, k]
+        (i, j, k)
+        for i in range(12)
+        for j in range(i)
+        for k in range(j)
+        if near[i, j] and near[j, k] and near[i, k]
     ]
     faces, vertices = np.array(faces), vertices / np.linalg.norm(vertices[0])
     for _ in range(levels):
@@ -138,8 +152,12 @@ def icosphere(levels):
         middles = vertices[unique].sum(axis=1)
         a, b, c = faces.T
         ab, bc, ca = where.reshape(-1, 3).T + len(vertices)
-        vertices = np.concatenate([vertices, middles / np.linalg.norm(middles, axis=1, keepdims=True)])
-        faces = np.concatenate([np.stack(t, axis=1) for t in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))])
+        vertices = np.concatenate(
+            [vertices, middles / np.linalg.norm(middles, axis=1, keepdims=True)]
+        )
+        faces = np.concatenate(
+            [np.stack(t, axis=1) for t in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))]
+        )
     corners = vertices[faces]
     volume = np.einsum("fi,fi->f", corners[:, 0], np.cross(corners[:, 1], corners[:, 2]))
     return vertices, np.where(volume[:, None] > 0, faces, faces[:, ::-1])
@@ -155,7 +173,9 @@ def test_the_icosphere_is_a_closed_mesh():
 def test_mesh_frames_are_tangent_and_oriented(levels, most):
     vertices, faces = icosphere(levels)
     frames = mesh_frames(vertices, faces)
-    np.testing.assert_allclose(frames.swapaxes(1, 2) @ frames, np.tile(np.eye(2), (len(vertices), 1, 1)), atol=1e-12)
+    np.testing.assert_allclose(
+        frames.swapaxes(1, 2) @ frames, np.tile(np.eye(2), (len(vertices), 1, 1)), atol=1e-12
+    )
     lean = np.abs(np.einsum("ni,nij->nj", vertices, frames)).max()
     assert lean < most
     up = np.cross(frames[:, :, 0], frames[:, :, 1])
@@ -166,13 +186,16 @@ def test_mesh_frames_are_tangent_and_oriented(levels, most):
 
 
 def test_vertex_normals_are_weighted_by_area():
-    """A roof: two triangles over the plane, one twice the other's area, meet at vertices 0 and 1."""
+    """A roof: two triangles over the plane, one twice the other's area, meet at vertices 0 and
+    1."""
     vertices = np.array([[0.0, 0, 0], [0, 1, 0], [2, 0, 0], [0, 0, 1.0]])
     faces = np.array([[0, 2, 1], [0, 1, 3]])
     frames = mesh_frames(vertices, faces)
     normal = np.cross(frames[:, :, 0], frames[:, :, 1])
     expected = np.array([[1.0, 0, 2], [1, 0, 2], [0, 0, 1], [1, 0, 0]])
-    np.testing.assert_allclose(normal, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-14)
+    np.testing.assert_allclose(
+        normal, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-14
+    )
 
 
 def test_spectrum_of_a_mesh():

@@ -32,7 +32,9 @@ def test_is_a_linear_operator():
     assert LAP.adjoint is LAP
     assert "rank 2" in repr(LAP) and "float64" in repr(LAP)
     x, y = signal(N, 2, 1), signal(N, 2, 1, seed=1)
-    np.testing.assert_allclose(LAP @ (2.0 * x - 3.0 * y), 2.0 * (LAP @ x) - 3.0 * (LAP @ y), atol=1e-10)
+    np.testing.assert_allclose(
+        LAP @ (2.0 * x - 3.0 * y), 2.0 * (LAP @ x) - 3.0 * (LAP @ y), atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("manifold", [Sphere(2), Sphere(3)])
@@ -42,7 +44,9 @@ def test_nothing_that_is_not_finite_goes_unseen(manifold, bad):
     x = np.zeros((lap.num_points, lap.dim, 3))
     for i in range(0, lap.num_points, 7):
         x[i, i % lap.dim, i % 3] = bad
-        with pytest.raises(NonFiniteError, match=rf"1 of {x.size} values .* index \({i}, {i % lap.dim}, {i % 3}\)"):
+        with pytest.raises(
+            NonFiniteError, match=rf"1 of {x.size} values .* index \({i}, {i % lap.dim}, {i % 3}\)"
+        ):
             lap @ x
         x[i] = 0.0
     assert np.isfinite(lap @ np.full_like(x, 1e300)).all()  # large is not infinite
@@ -54,7 +58,9 @@ def test_leading_dimensions_and_channels_are_independent():
     for i in range(3):
         for j in range(2):
             for c in range(4):
-                np.testing.assert_allclose(got[i, j, :, :, c], (LAP @ x[i, j, :, :, c : c + 1])[..., 0], atol=1e-11)
+                np.testing.assert_allclose(
+                    got[i, j, :, :, c], (LAP @ x[i, j, :, :, c : c + 1])[..., 0], atol=1e-11
+                )
     assert (LAP @ np.empty((0, N, 2, 3))).shape == (0, N, 2, 3)
     assert (LAP @ np.empty((N, 2, 0))).shape == (N, 2, 0)
 
@@ -120,7 +126,9 @@ def test_bad_signals(x, error, match):
             action(x)
 
 
-@pytest.mark.parametrize("shape", [(N - 20, 2, 1), (N + 1, 2, 1), (N, 3, 1), (2, N + 1, 2, 3), (N, 2), (N,)])
+@pytest.mark.parametrize(
+    "shape", [(N - 20, 2, 1), (N + 1, 2, 1), (N, 3, 1), (2, N + 1, 2, 3), (N, 2), (N,)]
+)
 def test_tensors_that_do_not_fit_are_refused_by_all_products(shape):
     x = torch.zeros(shape, dtype=torch.float64)
     for action in (LAP.apply, LAP.average, join([LAP, LAP]).apply):
@@ -145,7 +153,9 @@ def test_all_eigenpairs():
 
 
 def test_no_dense_form_of_large_operators():
-    lap = TangentBundle.from_points(Sphere(2).sample(10_001, seed=0), dim=2, neighbors=6 * 2).laplacian()
+    lap = TangentBundle.from_points(
+        Sphere(2).sample(10_001, seed=0), dim=2, neighbors=6 * 2
+    ).laplacian()
     with pytest.raises(MemoryLimitError, match="20002 x 20002"):
         lap.to_dense()
 
@@ -196,7 +206,9 @@ def test_conversion_to_a_precision_that_cannot_hold_it():
         lap.to(dtype=torch.float32)
 
 
-@pytest.mark.parametrize("dtype, unit", [(torch.float16, 2.0**-11), (torch.bfloat16, 2.0**-8)], ids=str)
+@pytest.mark.parametrize(
+    "dtype, unit", [(torch.float16, 2.0**-11), (torch.bfloat16, 2.0**-8)], ids=str
+)
 def test_half_precision_is_summed_in_float32_and_rounded_once(dtype, unit):
     lap, f = LAP.to(dtype=torch.float32), Heat(0.1)
     x = torch.from_numpy(signal(N, 2, 3)).to(dtype).requires_grad_()
@@ -207,6 +219,8 @@ def test_half_precision_is_summed_in_float32_and_rounded_once(dtype, unit):
     assert x.grad.dtype == dtype and bool(x.grad.isfinite().all())
     if dtype == torch.float16:
         array = x.detach().numpy()
-        assert (f(lap, array)).dtype == np.float16 and np.array_equal(lap @ array, (lap @ x).detach().numpy())
+        assert (f(lap, array)).dtype == np.float16 and np.array_equal(
+            lap @ array, (lap @ x).detach().numpy()
+        )
     with pytest.raises(DTypeError):
         LAP @ x  # in float64

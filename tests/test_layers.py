@@ -1,4 +1,5 @@
-"""The order of the packages is the flow of data: a module imports only from its own package and from earlier ones."""
+"""The order of the packages is the flow of data: a module imports only from its own package and
+from earlier ones."""
 
 import ast
 from graphlib import CycleError, TopologicalSorter
@@ -68,7 +69,8 @@ def top_level(module: str) -> str:
 
 
 def imports(source: str, module: str, is_package: bool, known: set[str]) -> set[str]:
-    """Modules that a module imports, also inside functions; imports for type checkers alone do not count."""
+    """Modules that a module imports, also inside functions; imports for type checkers alone do not
+    count."""
     found, pending = set(), [ast.parse(source)]
     while pending:
         node = pending.pop()
@@ -89,10 +91,16 @@ def imports(source: str, module: str, is_package: bool, known: set[str]) -> set[
 
 def library() -> dict[str, set[str]]:
     """Each module of the library and the tool, with the modules that it imports."""
-    paths = [p for package in ("tangentbundle", "tangentbundle_cli") for p in sorted((SOURCE / package).rglob("*.py"))]
+    paths = [
+        p
+        for package in ("tangentbundle", "tangentbundle_cli")
+        for p in sorted((SOURCE / package).rglob("*.py"))
+    ]
     known = {module_name(path) for path in paths}
     return {
-        module_name(path): imports(path.read_text(), module_name(path), path.name == "__init__.py", known)
+        module_name(path): imports(
+            path.read_text(), module_name(path), path.name == "__init__.py", known
+        )
         for path in paths
     }
 
@@ -150,9 +158,19 @@ def late():
 
 
 def test_the_rules_can_fail():
-    assert later("tangentbundle.geometry.graph", {"tangentbundle.errors", "tangentbundle.geometry.search"}) == set()
-    assert later("tangentbundle.geometry.graph", {"tangentbundle.bundle"}) == {"tangentbundle.bundle"}
-    assert later("tangentbundle.estimators.base", {"tangentbundle.earth"}) == {"tangentbundle.earth"}
+    assert (
+        later(
+            "tangentbundle.geometry.graph",
+            {"tangentbundle.errors", "tangentbundle.geometry.search"},
+        )
+        == set()
+    )
+    assert later("tangentbundle.geometry.graph", {"tangentbundle.bundle"}) == {
+        "tangentbundle.bundle"
+    }
+    assert later("tangentbundle.estimators.base", {"tangentbundle.earth"}) == {
+        "tangentbundle.earth"
+    }
     assert "tangentbundle.operators.storage" in LIBRARY["tangentbundle.operators.product"]
     with pytest.raises(CycleError):
         TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()

@@ -80,7 +80,9 @@ def test_antipodal_points_have_no_unique_transport_except_on_circles():
 
 
 def counted(values):
-    return list(zip(*(a.tolist() for a in np.unique(values.round(9), return_counts=True)), strict=True))
+    return list(
+        zip(*(a.tolist() for a in np.unique(values.round(9), return_counts=True)), strict=True)
+    )
 
 
 def test_sphere_spectra():
@@ -104,7 +106,9 @@ def test_flat_spectra():
     waves = np.stack(np.meshgrid(*3 * [np.arange(-25, 26)]), -1).reshape(-1, 3) / radii
     expected = np.sort(np.sum(waves**2, axis=1))[:300]
     np.testing.assert_allclose(FlatTorus(radii).scalar_spectrum(300), expected, atol=1e-12)
-    np.testing.assert_allclose(FlatTorus(radii).vector_spectrum(301), np.repeat(expected, 3)[:301], atol=1e-12)
+    np.testing.assert_allclose(
+        FlatTorus(radii).vector_spectrum(301), np.repeat(expected, 3)[:301], atol=1e-12
+    )
     L, W = ROLL.length / pi, ROLL.width / pi
     grid = np.add.outer((np.arange(99) / L) ** 2, (np.arange(99) / W) ** 2)
     np.testing.assert_allclose(ROLL.scalar_spectrum(50), np.sort(grid.ravel())[:50])
@@ -114,7 +118,9 @@ def test_flat_spectra():
 @pytest.mark.parametrize("k", [1, 2, 7, 40])
 def test_product_spectra_against_brute_force(k):
     a, b, c = Sphere(2), Sphere(1, 0.8), Sphere(3, 1.5)
-    s, v = ([getattr(m, f"{kind}_spectrum")(60) for m in (a, b, c)] for kind in ("scalar", "vector"))
+    s, v = (
+        [getattr(m, f"{kind}_spectrum")(60) for m in (a, b, c)] for kind in ("scalar", "vector")
+    )
 
     def sums(*lists):
         return np.add.outer(np.add.outer(lists[0], lists[1]), lists[2]).ravel()

@@ -164,7 +164,8 @@ def test_torus_fields():
     ring = Torus()
     x = ring.sample(100_000, seed=0)
     tangent, paper = (
-        np.einsum("nij,ni->nj", ring.frames(x), field) for field in (ring.tangent_field(x), ring.paper_field(x))
+        np.einsum("nij,ni->nj", ring.frames(x), field)
+        for field in (ring.tangent_field(x), ring.paper_field(x))
     )
     np.testing.assert_allclose(np.linalg.norm(tangent, axis=1), 1, atol=1e-12)
     assert 1 - np.sum(paper**2) / len(x) == pytest.approx(0.25, abs=0.005)
@@ -179,10 +180,14 @@ def test_klein_bottle_parameters_and_crossing(dim):
     np.testing.assert_allclose(np.array(chart(*params.T, 2.0, 0.5)).T, x, atol=1e-12)
     found = klein.parameters(x)
     np.testing.assert_allclose(np.exp(1j * (found - params)), 1, atol=1e-9)
-    np.testing.assert_allclose(projectors(klein.frames(x)), projectors(klein.frames(x, params)), atol=1e-9)
+    np.testing.assert_allclose(
+        projectors(klein.frames(x)), projectors(klein.frames(x, params)), atol=1e-9
+    )
     delicate = np.array([(1.0, v) for v in (pi / 2, -pi / 2, 1e-5, pi + 1e-5)])
     x_delicate = np.array(chart(*delicate.T, 2.0, 0.5)).T
-    np.testing.assert_allclose(np.exp(1j * klein.parameters(x_delicate)), np.exp(1j * delicate), atol=1e-14)
+    np.testing.assert_allclose(
+        np.exp(1j * klein.parameters(x_delicate)), np.exp(1j * delicate), atol=1e-14
+    )
     crossing = np.array(chart(1.0, 0.0, 2.0, 0.5))[None]
     sheets = [klein.frames(crossing, [[1.0, v]]) for v in (0.0, pi)]
     if dim == 3:
@@ -217,7 +222,10 @@ def test_orientation_along_a_loop(manifold, chart, turns):
 
 def test_flags_and_names():
     assert repr(Sphere()) == "Sphere(dim=2, radius=1.0)"
-    assert repr(Product(Torus(), FlatTorus((1,)))) == "Product(Torus(R=0.3, r=0.1), FlatTorus(radii=(1.0,)))"
+    assert (
+        repr(Product(Torus(), FlatTorus((1,))))
+        == "Product(Torus(R=0.3, r=0.1), FlatTorus(radii=(1.0,)))"
+    )
     assert not Product(Sphere(2), KleinBottle()).orientable
     assert Product(Sphere(2), ROLL).has_boundary and not Product(Sphere(2)).has_boundary
     for kind in (Sphere, Torus, FlatTorus, KleinBottle, Ellipsoid, SwissRoll, Product):

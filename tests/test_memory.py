@@ -18,7 +18,9 @@ def test_buffers_are_contiguous_tensors(size, dtype):
 
 def test_too_much_is_refused():
     require_memory(1e6, "a small array", "Do nothing.", max_memory=1e9)
-    with pytest.raises(MemoryLimitError, match=r"a large array would need about 2 GB; the limit is 1 GB\. Use less"):
+    with pytest.raises(
+        MemoryLimitError, match=r"a large array would need about 2 GB; the limit is 1 GB\. Use less"
+    ):
         require_memory(2e9, "a large array", "Use less.", max_memory=1e9)
     with pytest.raises(MemoryLimitError):
         require_memory(1e20, "all there is", "Use less.")

@@ -1,4 +1,5 @@
-"""Meshes with a boundary: surfaces of revolution against their equation in one variable, and small bends of a plane."""
+"""Meshes with a boundary: surfaces of revolution against their equation in one variable, and small
+bends of a plane."""
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from tangentbundle import TangentBundle
 
 
 class Profile:
-    """A surface of revolution: distance ``radius(s)`` from the axis and height ``z(s)``, at arc length s from below.
+    """A surface of revolution: distance ``radius(s)`` from the axis and height ``z(s)``, at arc
+    length s from below.
 
     ``slope`` is the derivative of the radius.
     """
@@ -23,7 +25,8 @@ class Profile:
 
     @classmethod
     def cap(cls, angle):
-        """The points of the unit sphere within an angle of the pole; a hemisphere for a right angle."""
+        """The points of the unit sphere within an angle of the pole; a hemisphere for a right
+        angle."""
         return cls(angle, np.sin, np.cos, np.cos)
 
     @classmethod
@@ -54,7 +57,8 @@ class Profile:
         )
 
     def eigenvalues(self, count, cells=600):
-        """The lowest eigenvalues for fields that are free at the boundary, each twice as on every oriented surface.
+        """The lowest eigenvalues for fields that are free at the boundary, each twice as on every
+        oriented surface.
 
         Fields ``f(s) exp(i m phi)`` in the axes along and across meridians have the energy density
         ``f'(s)**2 + (m - r')**2 / r**2 f**2``.
@@ -102,7 +106,9 @@ def disc_with_jagged_rim(rings, seed=0):
 
 def band(rings, profile):
     """A surface with two rims: circles of equally many points, shifted against each other."""
-    around = max(8, int(2 * np.pi * profile.radius(np.array(profile.length / 2)) * rings / profile.length))
+    around = max(
+        8, int(2 * np.pi * profile.radius(np.array(profile.length / 2)) * rings / profile.length)
+    )
     i, j = np.mgrid[: rings + 1, :around]
     s = (i * profile.length / rings).ravel()
     phi = ((j + 0.5 * i) * 2 * np.pi / around).ravel()
@@ -111,7 +117,9 @@ def band(rings, profile):
     beside = (lower * around + (upper + 1) % around).ravel()
     above = here + around
     before = (lower + 1) * around + (upper - 1).ravel().reshape(lower.shape) % around
-    faces = np.concatenate([np.stack([here, beside, above], 1), np.stack([here, above, before.ravel()], 1)])
+    faces = np.concatenate(
+        [np.stack([here, beside, above], 1), np.stack([here, above, before.ravel()], 1)]
+    )
     return profile.vertices(s, phi), faces
 
 
@@ -132,7 +140,9 @@ def eigenvalues(vertices, faces, count=10):
 
 def assert_near(vertices, faces, profile, share):
     values = eigenvalues(vertices, faces)
-    np.testing.assert_allclose(values, profile.eigenvalues(10), rtol=share, atol=1e-8 / profile.length**2)
+    np.testing.assert_allclose(
+        values, profile.eigenvalues(10), rtol=share, atol=1e-8 / profile.length**2
+    )
 
 
 @pytest.mark.parametrize("rings", [10, 20])
@@ -171,7 +181,8 @@ def test_eigenvalues_are_continuous_in_the_amplitude(bend, pattern):
 
 
 def test_meshes_and_clouds_agree_up_to_the_rim():
-    """A surface without symmetries: smooth rim, jagged rim, finer meshes, and points without triangles."""
+    """A surface without symmetries: smooth rim, jagged rim, finer meshes, and points without
+    triangles."""
 
     def surface(xy):
         x, y = xy.T
@@ -196,7 +207,9 @@ def subdivided(vertices, faces):
     edges, number = np.unique(sides, axis=0, return_inverse=True)
     between = len(vertices) + number.reshape(3, -1).T
     parts = [np.stack([faces[:, k], between[:, k], between[:, k - 1]], axis=1) for k in range(3)]
-    return np.concatenate([vertices, vertices[edges].mean(axis=1)]), np.concatenate([*parts, between])
+    return np.concatenate([vertices, vertices[edges].mean(axis=1)]), np.concatenate(
+        [*parts, between]
+    )
 
 
 def torn_sphere(seed):

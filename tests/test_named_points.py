@@ -50,7 +50,9 @@ def isolated_in_a_batch(order):
     try:
         tb.TangentBundle.from_batch(points, np.repeat([0, 1], N), dim=2, eps=0.4)
     except TangentBundleError as error:
-        raise type(error)(re.sub(r"\d+", lambda number: str(int(number[0]) - N), str(error))) from error
+        raise type(error)(
+            re.sub(r"\d+", lambda number: str(int(number[0]) - N), str(error))
+        ) from error
 
 
 def too_few_for_frames(order):
@@ -95,7 +97,9 @@ def named(build, order) -> int:
     """The number after the words that introduce one."""
     with pytest.raises(TangentBundleError) as caught:
         build(order)
-    return int(re.search(r"(?:first|worst)(?: at)?:? ?(?:point|vertex)? ?(-?\d+)", str(caught.value))[1])
+    return int(
+        re.search(r"(?:first|worst)(?: at)?:? ?(?:point|vertex)? ?(-?\d+)", str(caught.value))[1]
+    )
 
 
 @pytest.mark.parametrize("build", BUILDERS, ids=lambda build: build.__name__)
@@ -128,7 +132,9 @@ def test_points_without_transport_are_named(dim):
 def test_vertices_are_named():
     """Two tetrahedra that meet in a point, and an edge of three triangles."""
     corners = np.concatenate([np.eye(3), -np.eye(3), np.zeros((1, 3))])
-    faces = np.array([[0, 1, 2], [0, 1, 6], [1, 2, 6], [2, 0, 6], [3, 4, 5], [3, 4, 6], [4, 5, 6], [5, 3, 6]])
+    faces = np.array(
+        [[0, 1, 2], [0, 1, 6], [1, 2, 6], [2, 0, 6], [3, 4, 5], [3, 4, 6], [4, 5, 6], [5, 3, 6]]
+    )
     fans = np.array([[0, 1, 2], [0, 1, 3], [0, 1, 4]])
     for seed in range(4):
         place = np.random.default_rng(seed).permutation(7)
@@ -151,7 +157,9 @@ def test_partitions_of_a_distributed_cloud_name_points(tmp_path):
 
         def build(order, options, folder=tmp_path / str(seed)):
             points = sphere_with_outliers(2.0)[order]
-            DistributedBundle.from_points(points, folder=folder / str(len(options)), dim=2, partition=30, **options)
+            DistributedBundle.from_points(
+                points, folder=folder / str(len(options)), dim=2, partition=30, **options
+            )
 
         bad = {int(place[number]) for number in OUTLIERS}
         assert named(lambda order: build(order, {"eps": 9.0, "eps_pca": 0.36}), order) in bad

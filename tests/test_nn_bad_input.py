@@ -19,7 +19,9 @@ NAN, INF = float("nan"), float("inf")
 
 @cache
 def bundle(dim=2, dtype=torch.float64):
-    return tb.TangentBundle.from_points(torch.from_numpy(Sphere(dim).sample(40, seed=0)).to(dtype), dim=dim)
+    return tb.TangentBundle.from_points(
+        torch.from_numpy(Sphere(dim).sample(40, seed=0)).to(dtype), dim=dim
+    )
 
 
 def laplacian(dim=2, dtype=torch.float64):
@@ -31,7 +33,21 @@ def laplacian(dim=2, dtype=torch.float64):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize(
-    "channels", [[], [1], "abc", "12", 3, None, [1, 0, 1], [1, -2, 1], [1, 2.0, 1], [1, "2", 1], [1, True, 1], [[1, 2]]]
+    "channels",
+    [
+        [],
+        [1],
+        "abc",
+        "12",
+        3,
+        None,
+        [1, 0, 1],
+        [1, -2, 1],
+        [1, 2.0, 1],
+        [1, "2", 1],
+        [1, True, 1],
+        [[1, 2]],
+    ],
 )
 def test_channels(kind, channels):
     with pytest.raises(InvalidInputError, match=r"channels"):
@@ -67,9 +83,13 @@ def test_seeds(kind, seed):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-@pytest.mark.parametrize("activation", [torch.tanh, torch.nn.Tanh(), nn.NormTanh, "tanh", nn.SumReadout(1, 1)])
+@pytest.mark.parametrize(
+    "activation", [torch.tanh, torch.nn.Tanh(), nn.NormTanh, "tanh", nn.SumReadout(1, 1)]
+)
 def test_activations(kind, activation):
-    with pytest.raises(InvalidInputError, match=r"Activation objects such as NormTanh\(\) or Coordinatewise"):
+    with pytest.raises(
+        InvalidInputError, match=r"Activation objects such as NormTanh\(\) or Coordinatewise"
+    ):
         kind([1, 2, 1], activation=activation)
 
 
@@ -108,7 +128,12 @@ def test_methods():
 
 def test_channels_of_signals():
     lap = laplacian()
-    for net in (nn.TNN([2, 4, 1]), nn.BundleConv(2, 1), nn.BundleConv(2, 3), nn.BundleConv(2, 3, taps=1)):
+    for net in (
+        nn.TNN([2, 4, 1]),
+        nn.BundleConv(2, 1),
+        nn.BundleConv(2, 3),
+        nn.BundleConv(2, 3, taps=1),
+    ):
         with pytest.raises(ShapeError, match=r"takes 2 channels.*got \(40, 2, 3\)"):
             net.double()(random_signal(lap, 3), lap)
     for net in (nn.RecurrentTNN([2, 4]), nn.GatedTNN([2, 4, 1])):
@@ -138,7 +163,9 @@ def test_shapes():
         net(x[..., 0], lap)
     for recurrent in (nn.RecurrentTNN([1, 1]).double(), nn.GatedTNN([1, 1, 1]).double()):
         for bad in (x, x[None][:0]):
-            with pytest.raises(ShapeError, match=r"\(\.\.\., T, n, d, channels\) with T of at least 1"):
+            with pytest.raises(
+                ShapeError, match=r"\(\.\.\., T, n, d, channels\) with T of at least 1"
+            ):
                 recurrent(bad, lap)
 
 
@@ -147,9 +174,13 @@ def test_precision(channels):
     """The message says which is which, and how to convert."""
     single, double = laplacian(dtype=torch.float32), laplacian()
     net = nn.TNN(channels)
-    with pytest.raises(DTypeError, match=r"network is torch.float32 but the signal torch.float64.*net\.to\(signal"):
+    with pytest.raises(
+        DTypeError, match=r"network is torch.float32 but the signal torch.float64.*net\.to\(signal"
+    ):
         net(random_signal(double, channels[0]), double)
-    with pytest.raises(DTypeError, match=r"signal is torch.float32 but the operator is torch.float64.*operator\.to"):
+    with pytest.raises(
+        DTypeError, match=r"signal is torch.float32 but the operator is torch.float64.*operator\.to"
+    ):
         net(random_signal(single, channels[0]), double)
     with pytest.raises(DTypeError, match=r"network is torch.float64 but the signal torch.float32"):
         nn.TNN(channels).double()(random_signal(single, channels[0]), single)
@@ -157,7 +188,9 @@ def test_precision(channels):
     with pytest.raises(DTypeError, match=r"network is torch.float32"):
         recurrent(random_signal(double, 1)[None], double)
     assert net(random_signal(single, channels[0]), single).dtype == torch.float32
-    assert net.to(torch.float64)(random_signal(double, channels[0]), double).dtype == torch.float64  # the remedy
+    assert (
+        net.to(torch.float64)(random_signal(double, channels[0]), double).dtype == torch.float64
+    )  # the remedy
 
 
 def test_operators():
@@ -173,7 +206,9 @@ def test_missing_frames():
     net = nn.TNN([1, 2, 1], activation=nn.AmbientThenProject()).double()
     scalar = bundle().scalar().laplacian()
     for operator in (scalar, Identity.of(40, 2), tb.join([scalar, scalar])):
-        with pytest.raises(InvalidInputError, match=r"needs frames.*Use the Laplacian of a tangent bundle"):
+        with pytest.raises(
+            InvalidInputError, match=r"needs frames.*Use the Laplacian of a tangent bundle"
+        ):
             net(random_signal(operator, 1), operator)
 
 

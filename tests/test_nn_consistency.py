@@ -1,4 +1,5 @@
-"""One class, several systems: graph networks, perceptrons, convolutions in time, recurrences, written by hand."""
+"""One class, several systems: graph networks, perceptrons, convolutions in time, recurrences,
+written by hand."""
 
 from functools import cache
 
@@ -38,7 +39,9 @@ def test_on_functions_it_is_a_graph_network(method):
     points = torch.as_tensor(scalar.points)
     distances = torch.cdist(points, points)
     inside = (distances**2 <= scalar.eps) & ~torch.eye(len(points), dtype=torch.bool)
-    weights = torch.where(inside, torch.from_numpy(scalar.kernel((distances / scalar.eps**0.5).numpy())), 0.0)
+    weights = torch.where(
+        inside, torch.from_numpy(scalar.kernel((distances / scalar.eps**0.5).numpy())), 0.0
+    )
     degree = weights.sum(1)
     weights = weights / (degree[:, None] * degree)
     average = weights / weights.sum(1, keepdim=True)
@@ -57,7 +60,10 @@ def test_on_the_identity_it_is_a_perceptron():
     """All taps are the identity: their weights add up, and points do not see each other."""
     identity = Identity.of(20, 1)
     net = nn.TNN([3, 8, 2], taps=3, activation=TANH).double()
-    first, second = torch.nn.Linear(3, 8, bias=False).double(), torch.nn.Linear(8, 2, bias=False).double()
+    first, second = (
+        torch.nn.Linear(3, 8, bias=False).double(),
+        torch.nn.Linear(8, 2, bias=False).double(),
+    )
     with torch.no_grad():
         first.weight.copy_(net.layers[0].conv.weight.sum(0).T)
         second.weight.copy_(net.layers[1].conv.weight.sum(0).T)
@@ -68,13 +74,16 @@ def test_on_the_identity_it_is_a_perceptron():
 
 @pytest.mark.parametrize("channels", [(2, 5), (5, 2)])
 def test_on_a_path_it_is_a_causal_convolution(channels):
-    """Both sides of the bank, and two layers, against torch's convolution with zeros to the left."""
+    """Both sides of the bank, and two layers, against torch's convolution with zeros to the
+    left."""
     path = DirectedPath.of(30, spacing=0.5)
     wide, high = channels
     net = nn.TNN([wide, high, 1], taps=4, step=0.5, activation=TANH).double()
     x = signals(path, 3, channels=wide)
 
-    def convolve(h, weight):  # (batch, channels, time); torch correlates, so the taps are turned round
+    def convolve(
+        h, weight
+    ):  # (batch, channels, time); torch correlates, so the taps are turned round
         return conv1d(torch.nn.functional.pad(h, (3, 0)), weight.permute(2, 1, 0).flip(-1))
 
     expected = x[..., 0, :].transpose(1, 2)
@@ -138,7 +147,8 @@ def test_on_the_identity_it_is_an_elman_network():
 
 
 def test_the_recurrence_is_the_paper_formula():
-    """``z_{l,t} = tanh(sum_k h_k e^{k Delta} z_{l-1,t} + sum_k w_k e^{k Delta} z_{l,t-1})`` with dense exponentials."""
+    """``z_{l,t} = tanh(sum_k h_k e^{k Delta} z_{l-1,t} + sum_k w_k e^{k Delta} z_{l,t-1})`` with
+    dense exponentials."""
     lap = bundle(60).laplacian()
     step = 3 * lap.scale
     net = nn.RecurrentTNN([1, 1, 1, 1], taps=2, step=step).double()
@@ -149,7 +159,9 @@ def test_the_recurrence_is_the_paper_formula():
     for now in f.flatten(1):
         for level, cell in enumerate(net.cells):
             (h0, h1), (w0, w1) = cell.drive.weight.flatten(), cell.feedback.weight.flatten()
-            now = z[level] = torch.tanh(h0 * now + h1 * shift @ now + w0 * z[level] + w1 * shift @ z[level])
+            now = z[level] = torch.tanh(
+                h0 * now + h1 * shift @ now + w0 * z[level] + w1 * shift @ z[level]
+            )
         expected.append(now)
     assert relative_error(net(f, lap)[0].flatten(1), torch.stack(expected)) < 1e-11
 
@@ -232,7 +244,12 @@ def test_gates_that_are_shut_remember():
         (nn.TNN([3, 8, 4, 3], taps=2), 136),
         (nn.RecurrentTNN([1, 1, 1, 1], taps=2), 12),
         (nn.RecurrentTNN([3, 3, 3, 3], taps=2), 108),
-        (nn.TNN([1, 8, 1], filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]), 32 + 2),
+        (
+            nn.TNN(
+                [1, 8, 1], filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(0.1)))]
+            ),
+            32 + 2,
+        ),
         (nn.GatedTNN([1, 4, 1], taps=2), 2 * (12 + 32 + 16 + 4) + 16),
         (nn.TNN([1, 4], readout=nn.InvariantReadout(4, 2, hidden=5)), 8 + 55 + 12),
         (nn.TNN([1, 4], readout=nn.SumReadout(4, 2, hidden=5)), 8 + 45 + 12),
@@ -255,11 +272,16 @@ def test_seeds():
     ]
     for make in makers:
         state = torch.get_rng_state()
-        first, same, other = (torch.nn.utils.parameters_to_vector(make(s).parameters()) for s in (0, 0, 1))
+        first, same, other = (
+            torch.nn.utils.parameters_to_vector(make(s).parameters()) for s in (0, 0, 1)
+        )
         assert torch.equal(torch.get_rng_state(), state)
         assert torch.equal(first, same) and not torch.equal(first, other)
     net = makers[0](0)
     assert not torch.equal(net.layers[0].conv.weight, net.layers[1].conv.weight)
     bound = (2 * 50) ** -0.5
     weight = nn.BundleConv(50, 60, taps=2).weight.detach()
-    assert 0.99 * bound < float(weight.abs().max()) <= bound and abs(float(weight.mean())) < 0.03 * bound
+    assert (
+        0.99 * bound < float(weight.abs().max()) <= bound
+        and abs(float(weight.mean())) < 0.03 * bound
+    )

@@ -39,11 +39,15 @@ class Rational(tb.filters.Filter):
 
 @cache
 def laplacian(dtype=torch.float64, n=80):
-    return tb.TangentBundle.from_points(torch.from_numpy(Sphere(2).sample(n, seed=0)).to(dtype)).laplacian()
+    return tb.TangentBundle.from_points(
+        torch.from_numpy(Sphere(2).sample(n, seed=0)).to(dtype)
+    ).laplacian()
 
 
 def signal(*shape, dtype=torch.float64, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(
+        shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).to(dtype)
 
 
 def parameter(value):
@@ -96,14 +100,19 @@ def test_heat_taps_are_a_bank_with_the_identity():
 def test_networks_of_filters_in_continuous_time():
     """A D-TNN: layers with impulse responses, by hand."""
     lap, x = laplacian(), signal(80, 2, 1)
-    bank = [tb.ImpulseResponse(lambda t: torch.exp(-t)), tb.ImpulseResponse(lambda t: t * torch.exp(-3 * t))]
+    bank = [
+        tb.ImpulseResponse(lambda t: torch.exp(-t)),
+        tb.ImpulseResponse(lambda t: t * torch.exp(-3 * t)),
+    ]
     net = nn.TNN([1, 3, 1], filters=bank, activation=nn.Coordinatewise(torch.tanh)).double()
     h = x
     for layer, act in zip(net.layers, (torch.tanh, lambda y: y), strict=True):
         h = act(sum(f(lap, h) @ layer.conv.weight[k] for k, f in enumerate(bank)))
     assert relative_error(net(x, lap), h) < 1e-10
     bundle = tb.TangentBundle.from_points(Sphere(2).sample(80, seed=0))
-    assert_gauge_equivariant(lambda lap, x: nn.TNN([2, 3, 2], filters=bank).double()(x, lap), bundle)
+    assert_gauge_equivariant(
+        lambda lap, x: nn.TNN([2, 3, 2], filters=bank).double()(x, lap), bundle
+    )
     recurrent = nn.RecurrentTNN([1, 2, 1], filters=bank).double()
     assert recurrent(signal(5, 80, 2, 1), lap)[0].shape == (5, 80, 2, 1)
 
@@ -118,7 +127,10 @@ def test_parameters_of_filters_are_learned():
     x = signal(80, 2, 1)
     values = [p.detach().clone() for p in conv.learned]
     by_hand = [tb.Heat(values[0].abs()), Rational(values[1]), 2.0 * tb.Heat(0.1)]
-    assert relative_error(conv(x, lap), sum(f(lap, x) @ conv.weight[k] for k, f in enumerate(by_hand))) < 1e-12
+    assert (
+        relative_error(conv(x, lap), sum(f(lap, x) @ conv.weight[k] for k, f in enumerate(by_hand)))
+        < 1e-12
+    )
     net = nn.TNN([1, 2, 1], filters=[tb.Heat(t), tb.Heat(parameter(0.2))])
     assert len({id(p) for p in net.parameters()}) == 2 + 4  # each layer has its own
     net.double()(x, lap).sum().backward()
@@ -129,7 +141,9 @@ def test_replicas_learn_filters_as_if_alone():
     lap, x = laplacian(), signal(3, 80, 2, 1)
 
     def make(seed):
-        return nn.TNN([1, 2, 1], filters=[tb.Heat(parameter(0.1 + 0.1 * seed)), tb.Heat(0.3)], seed=seed).double()
+        return nn.TNN(
+            [1, 2, 1], filters=[tb.Heat(parameter(0.1 + 0.1 * seed)), tb.Heat(0.3)], seed=seed
+        ).double()
 
     nets = tb.training.Replicas(make, 3)
     alone = torch.stack([nets[r](x[r], lap) for r in range(3)])
@@ -147,7 +161,9 @@ def test_banks_are_saved_and_loaded(kind, tmp_path):
     again = tb.load(tmp_path / "net")
     assert repr(again) == repr(net) and again.num_parameters == net.num_parameters
     x = signal(4, 80, 2, 1)
-    before, after = (n(x, lap)[0] if isinstance(n, nn.Recurrent) else n(x, lap) for n in (net, again))
+    before, after = (
+        n(x, lap)[0] if isinstance(n, nn.Recurrent) else n(x, lap) for n in (net, again)
+    )
     assert torch.equal(before, after)
     train(again, lap, steps=1)
     trained = zip(layers(net), layers(again), strict=True)
@@ -155,7 +171,10 @@ def test_banks_are_saved_and_loaded(kind, tmp_path):
 
 
 def test_what_cannot_be_described_is_not_saved(tmp_path):
-    for filter in (tb.Spectral(lambda lam: 1 / (1 + lam)), tb.ImpulseResponse(lambda t: torch.exp(-t))):
+    for filter in (
+        tb.Spectral(lambda lam: 1 / (1 + lam)),
+        tb.ImpulseResponse(lambda t: torch.exp(-t)),
+    ):
         with pytest.raises(InvalidInputError, match="cannot be saved"):
             tb.save(nn.TNN([1, 1], filters=[filter]), tmp_path / "net")
     assert not list(tmp_path.iterdir())
@@ -167,7 +186,10 @@ def test_what_cannot_be_described_is_not_saved(tmp_path):
         ({"filters": []}, "filters must be a list"),
         ({"filters": [tb.Heat]}, "filters must be a list"),
         ({"filters": [None]}, "filters must be a list"),
-        ({"filters": [tb.Spectral(torch.exp, "mine", (parameter(1.0),))]}, "cannot learn the tensors of mine"),
+        (
+            {"filters": [tb.Spectral(torch.exp, "mine", (parameter(1.0),))]},
+            "cannot learn the tensors of mine",
+        ),
         ({"filters": [tb.Heat(0.1)] * 1001}, "at most 1000 taps"),
     ],
 )

@@ -1,4 +1,5 @@
-"""One network, every way of evaluating it: equal outputs, and gradients that finite differences confirm."""
+"""One network, every way of evaluating it: equal outputs, and gradients that finite differences
+confirm."""
 
 import warnings
 from functools import cache
@@ -27,7 +28,9 @@ def laplacian(dim=2, n=None, seed=0):
     points = torch.from_numpy(space.sample(n or SIZES[dim], seed=seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few points have no small neighbourhoods
-        return tb.TangentBundle.from_frames(points, space.frames(points), eps=3.0 + 0.05 * seed).laplacian()
+        return tb.TangentBundle.from_frames(
+            points, space.frames(points), eps=3.0 + 0.05 * seed
+        ).laplacian()
 
 
 @cache
@@ -39,10 +42,13 @@ OPERATORS = {"one bundle": laplacian, "joined": joined}
 
 
 def make(method, learned=False, activation=None, channels=(1, 3, 1)):
-    """Layers on either side of the bank: more channels out than in, then fewer; fixed or learned times."""
+    """Layers on either side of the bank: more channels out than in, then fewer; fixed or learned
+    times."""
     times = [torch.nn.Parameter(torch.tensor(k * STEP)) for k in (1, 2)]
     bank = [tb.Heat(t) for t in (0.0, *times)] if learned else None
-    return nn.TNN(channels, taps=3, step=STEP, filters=bank, activation=activation, method=method).double()
+    return nn.TNN(
+        channels, taps=3, step=STEP, filters=bank, activation=activation, method=method
+    ).double()
 
 
 def in_parameters(net, operator):
@@ -78,14 +84,18 @@ def test_every_path_gives_the_same(kind, dim, learned):
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("kind", OPERATORS)
 def test_merging_is_the_transpose_of_a_bank(kind, name):
-    """``<y_k, h_k x>`` summed over k is ``<merge(y), x>``, as filters are self-adjoint; and it is the sum it says."""
+    """``<y_k, h_k x>`` summed over k is ``<merge(y), x>``, as filters are self-adjoint; and it is
+    the sum it says."""
     operator, method = OPERATORS[kind](), METHODS[name]
     filters = [tb.Heat(0.1), tb.FIR([0.5, -1.0, 0.3], 0.2), tb.Heat(0.7)]
     x, ys = random_signal(operator), [random_signal(operator, seed=s) for s in (1, 2, 3)]
     merged = merge_bank(filters, operator, ys, method)
     single = sum(h(operator, y, method) for h, y in zip(filters, ys, strict=True))
     assert relative_error(merged, single) < 1e-12
-    left = sum(operator.inner(y, o) for y, o in zip(ys, apply_bank(filters, operator, x, method), strict=True))
+    left = sum(
+        operator.inner(y, o)
+        for y, o in zip(ys, apply_bank(filters, operator, x, method), strict=True)
+    )
     assert relative_error(operator.inner(merged, x), left) < 1e-11
 
 
@@ -109,7 +119,9 @@ def test_a_layer_is_the_formula():
         conv = nn.BundleConv(2, out, taps=4, step=STEP).double()
         shift = torch.linalg.matrix_exp(STEP * lap.to_dense())
         rows = x.reshape(lap.shape[0], 2)
-        expected = sum(torch.linalg.matrix_power(shift, k) @ rows @ conv.weight[k] for k in range(4))
+        expected = sum(
+            torch.linalg.matrix_power(shift, k) @ rows @ conv.weight[k] for k in range(4)
+        )
         assert relative_error(conv(x, lap).reshape(lap.shape[0], out), expected) < 1e-11
 
 
@@ -137,8 +149,12 @@ def test_second_derivatives(name):
 def kinds():
     return {
         "ambient": nn.TNN([1, 2, 1], step=STEP, activation=nn.AmbientThenProject()),
-        "readout": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.InvariantReadout(2, 2, hidden=3)),
-        "sums": nn.TNN([1, 2], step=STEP, output=nn.NormTanh(), readout=nn.SumReadout(2, 2, hidden=3)),
+        "readout": nn.TNN(
+            [1, 2], step=STEP, output=nn.NormTanh(), readout=nn.InvariantReadout(2, 2, hidden=3)
+        ),
+        "sums": nn.TNN(
+            [1, 2], step=STEP, output=nn.NormTanh(), readout=nn.SumReadout(2, 2, hidden=3)
+        ),
     }
 
 
@@ -156,7 +172,9 @@ def test_first_derivatives_through_time(make_net, method):
     operator = laplacian(2, 5)
     net = make_net([1, 2, 1], step=STEP, method=METHODS[method]).double()
     run, values = in_parameters(net, operator)
-    sequence = torch.stack([random_signal(operator, channels=1, seed=s) for s in range(2)]).requires_grad_()
+    sequence = torch.stack(
+        [random_signal(operator, channels=1, seed=s) for s in range(2)]
+    ).requires_grad_()
 
     def outputs_and_states(*args):
         outputs, states = run(*args)
@@ -186,7 +204,8 @@ def test_inference_before_training_does_no_harm(kind, method):
 
 
 def test_learned_times_keep_no_matrices():
-    """Every evaluation without gradients would otherwise form matrices of its own, and keep them."""
+    """Every evaluation without gradients would otherwise form matrices of its own, and keep
+    them."""
     operator = laplacian().to(dtype=torch.float64)
     net = make(None, learned=True)
     x = random_signal(operator, channels=1)

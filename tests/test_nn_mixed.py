@@ -1,4 +1,5 @@
-"""Networks on functions and fields: symmetries, the derivatives they are made of, gradients, refusals."""
+"""Networks on functions and fields: symmetries, the derivatives they are made of, gradients,
+refusals."""
 
 from functools import cache
 
@@ -28,15 +29,21 @@ def test_frames_and_rotations_do_not_matter(dim):
     n = base.num_points
     turns = torch.from_numpy(random_orthogonal(n, dim, 1))
     rotation = torch.from_numpy(random_orthogonal(1, dim + 1, 2)[0])
-    other = tb.TangentBundle.from_frames(base.points @ rotation.T, rotation @ base.frames @ turns, eps=base.eps)
+    other = tb.TangentBundle.from_frames(
+        base.points @ rotation.T, rotation @ base.frames @ turns, eps=base.eps
+    )
     s, v = torch.randn(n, 1, 2).double(), torch.randn(n, dim, 1).double()
-    (f, u), (g, w) = (net(s, x, nn.MixedOperators.of(b)) for b, x in ((base, v), (other, turns.transpose(1, 2) @ v)))
+    (f, u), (g, w) = (
+        net(s, x, nn.MixedOperators.of(b))
+        for b, x in ((base, v), (other, turns.transpose(1, 2) @ v))
+    )
     assert relative_error(g, f) < 1e-9
     assert relative_error(turns @ w, u) < 1e-9
 
 
 def test_one_layer_is_its_formula():
-    """All weights but one are zero: what is left is a divergence, a length, a gradient, a covariant derivative."""
+    """All weights but one are zero: what is left is a divergence, a length, a gradient, a covariant
+    derivative."""
     base = bundle(2, 400)
     operators, derivatives = nn.MixedOperators.of(base), tb.calculus.Derivatives(base)
     layer = nn.MixedTNN([1, 1], [1, 1], taps=1).double().layers[0]
@@ -64,12 +71,18 @@ def test_one_layer_is_its_formula():
 def test_gradients():
     base, net = bundle(2, 30), network()
     operators = nn.MixedOperators.of(base)
-    s, v = torch.randn(30, 1, 2).double().requires_grad_(), torch.randn(30, 2, 1).double().requires_grad_()
+    s, v = (
+        torch.randn(30, 1, 2).double().requires_grad_(),
+        torch.randn(30, 2, 1).double().requires_grad_(),
+    )
     assert torch.autograd.gradcheck(lambda s, v: net(s, v, operators), (s, v), fast_mode=True)
 
 
 def test_batches_and_no_functions():
-    operators, net = nn.MixedOperators.of(bundle(2)), nn.MixedTNN([0, 3, 1], [1, 2, 1], step=0.02).double()
+    operators, net = (
+        nn.MixedOperators.of(bundle(2)),
+        nn.MixedTNN([0, 3, 1], [1, 2, 1], step=0.02).double(),
+    )
     v = torch.randn(2, 3, 150, 2, 1).double()
     together = net(None, v, operators)
     single = net(None, v[1, 2], operators)
@@ -81,7 +94,12 @@ def test_batches_and_no_functions():
 def test_refusals():
     operators, net = nn.MixedOperators.of(bundle(2)), network()
     v = torch.zeros(150, 2, 1).double()
-    for functions, fields in (([1, 2], [1, 2, 3]), ([-1, 2], [1, 2]), ([0.5, 2], [1, 2]), (None, [1, 2])):
+    for functions, fields in (
+        ([1, 2], [1, 2, 3]),
+        ([-1, 2], [1, 2]),
+        ([0.5, 2], [1, 2]),
+        (None, [1, 2]),
+    ):
         with pytest.raises(tb.errors.InvalidInputError, match="same levels"):
             nn.MixedTNN(functions, fields)
     with pytest.raises(tb.errors.InvalidInputError, match="MixedOperators"):

@@ -1,4 +1,5 @@
-"""Networks in every precision, under autocast and not: they run forward and backward, or say why not."""
+"""Networks in every precision, under autocast and not: they run forward and backward, or say why
+not."""
 
 import contextlib
 
@@ -10,7 +11,11 @@ from network_parts import NETWORKS, bundle, inputs, numbers, outputs
 import tangentbundle as tb
 from tangentbundle.errors import DTypeError, InvalidInputError, ShapeError
 from tangentbundle.operators import DirectedPath, Identity
-from tangentbundle.testing import assert_gauge_equivariant, assert_rotation_equivariant, relative_error
+from tangentbundle.testing import (
+    assert_gauge_equivariant,
+    assert_rotation_equivariant,
+    relative_error,
+)
 
 nn = tb.nn
 HALVES = [torch.bfloat16, torch.float16]
@@ -36,7 +41,8 @@ def run(net, dtype, signal=None, cast=None):
 
 @pytest.mark.parametrize("signal, cast", [*CASTS, (torch.float16, torch.float16)], ids=str)
 def test_autocast_and_signals_in_half_precision(signal, cast):
-    """The answers are those in float32 within the precision; weights and their gradients stay in float32."""
+    """The answers are those in float32 within the precision; weights and their gradients stay in
+    float32."""
     for name in NAMES:
         if cast is None and name.startswith(("activation", "method")):
             continue
@@ -55,8 +61,12 @@ def test_float64_is_the_same_under_autocast():
         net = NETWORKS[name]().double().eval()
         expected, slopes = run(net, torch.float64)
         answers, gradients = run(net, torch.float64, cast=torch.bfloat16)
-        assert all(relative_error(a, b) < 1e-9 for a, b in zip(answers, expected, strict=True)), name
-        assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(gradients, slopes, strict=True)), name
+        assert all(relative_error(a, b) < 1e-9 for a, b in zip(answers, expected, strict=True)), (
+            name
+        )
+        assert all(
+            torch.allclose(a, b, atol=1e-9) for a, b in zip(gradients, slopes, strict=True)
+        ), name
 
 
 @pytest.mark.parametrize("half", HALVES, ids=str)
@@ -64,7 +74,9 @@ def test_networks_in_half_precision_say_what_they_are_and_what_to_do(half):
     for name in NAMES:
         net = NETWORKS[name]().to(half)
         for signal in (torch.float32, half):
-            with pytest.raises(DTypeError, match=rf"network is {half}.*net\.float\(\).*autocast\('cpu', {half}"):
+            with pytest.raises(
+                DTypeError, match=rf"network is {half}.*net\.float\(\).*autocast\('cpu', {half}"
+            ):
                 net(*inputs(net, torch.float32, signal))
     run(net.float(), torch.float32, half, half)  # the remedy
 
@@ -77,7 +89,9 @@ def test_training_under_autocast(tmp_path):
             return tb.training.squared_error(net, batch)
 
     net = nn.TNN([1, 4, 1], step=0.1)
-    result = tb.fit(net, [(x, lap, 0.5 * x)], loss, epochs=25, lr=0.1, checkpoint=tmp_path, progress=False)
+    result = tb.fit(
+        net, [(x, lap, 0.5 * x)], loss, epochs=25, lr=0.1, checkpoint=tmp_path, progress=False
+    )
     assert result.best < 0.2 * result.history["training loss"][0]
 
 
@@ -108,7 +122,11 @@ def test_operators_are_exact_under_autocast(half):
 def test_an_identity_takes_networks_of_any_precision(dtype, dim):
     identity = Identity.of(12, dim)
     x = numbers(12, dim, 2, dtype=dtype)
-    for operator in (identity, tb.join([Identity.of(5, dim), Identity.of(7, dim)]), identity.to(dtype=dtype)):
+    for operator in (
+        identity,
+        tb.join([Identity.of(5, dim), Identity.of(7, dim)]),
+        identity.to(dtype=dtype),
+    ):
         for net in (
             nn.TNN([2, 3, 2]),
             nn.TNN([2, 3], readout=nn.SumReadout(3, 2, dim=dim)),
@@ -119,7 +137,9 @@ def test_an_identity_takes_networks_of_any_precision(dtype, dim):
             assert answer.dtype == dtype
         sequence = nn.RecurrentTNN([2, 2]).to(dtype)(x.expand(3, *x.shape), operator)[0]
         assert sequence.dtype == dtype
-        assert torch.equal(tb.Heat(0.3)(operator, x), x) and float((operator @ x).abs().max()) == 0.0
+        assert (
+            torch.equal(tb.Heat(0.3)(operator, x), x) and float((operator @ x).abs().max()) == 0.0
+        )
         assert operator.inner(x, x).dtype == dtype
         assert torch.allclose(operator.norm(x).square(), operator.inner(x, x))
     other = torch.float64 if dtype == torch.float32 else torch.float32
@@ -169,7 +189,11 @@ def test_every_layer_has_its_own_activation(kind):
     assert len(own) == {nn.TNN: 2, nn.RecurrentTNN: 3, nn.GatedTNN: 2}[kind]
     weights = {id(module.start) for module in own}
     assert len(weights) == len(own) and id(activation.start) not in weights
-    x = numbers(3, 24, 2, 1, dtype=torch.float32) if kind is not nn.TNN else numbers(24, 2, 1, dtype=torch.float32)
+    x = (
+        numbers(3, 24, 2, 1, dtype=torch.float32)
+        if kind is not nn.TNN
+        else numbers(24, 2, 1, dtype=torch.float32)
+    )
     outputs(net(x, network_parts.laplacian(torch.float32)))[0].square().sum().backward()
     slopes = {float(module.start.grad) for module in own}
     assert len(slopes) == len(own) and activation.start.grad is None
@@ -186,9 +210,15 @@ def test_weights_for_each_channel_fit_every_layer_or_are_refused(kind):
         sized = nn.Activation.sized  # the same number for every layer
 
     lap = network_parts.laplacian(torch.float32)
-    x = numbers(3, 24, 2, 1, dtype=torch.float32) if kind is not nn.TNN else numbers(24, 2, 1, dtype=torch.float32)
+    x = (
+        numbers(3, 24, 2, 1, dtype=torch.float32)
+        if kind is not nn.TNN
+        else numbers(24, 2, 1, dtype=torch.float32)
+    )
     for width in (2, 3, 5):
-        with pytest.raises(ShapeError, match=r"Fixed does not fit a layer with \d channels.*sized\(channels\)"):
+        with pytest.raises(
+            ShapeError, match=r"Fixed does not fit a layer with \d channels.*sized\(channels\)"
+        ):
             kind(widths, activation=Fixed(width))(x, lap)
     assert outputs(kind([1, 3, 3, 3], activation=Fixed(3))(x, lap))[0].shape[-1] == 3
 

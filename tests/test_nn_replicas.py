@@ -18,7 +18,9 @@ COUNT = 3
 
 @cache
 def laplacian(n=50, seed=0):
-    return tb.TangentBundle.from_points(torch.from_numpy(Torus().sample(n, seed=seed)), dim=2).laplacian()
+    return tb.TangentBundle.from_points(
+        torch.from_numpy(Torus().sample(n, seed=seed)), dim=2
+    ).laplacian()
 
 
 @cache
@@ -32,17 +34,31 @@ def step():
 
 
 def networks():
-    sparse, s, learned = tb.Chebyshev(1e-12), step(), [tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(step())))]
+    sparse, s, learned = (
+        tb.Chebyshev(1e-12),
+        step(),
+        [tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(step())))],
+    )
     return {
         "TNN": lambda seed: nn.TNN([1, 4, 3, 1], taps=3, step=s, seed=seed),
         "TNN, sparse": lambda seed: nn.TNN([1, 4, 3, 1], taps=3, step=s, method=sparse, seed=seed),
         "TNN, exact": lambda seed: nn.TNN([1, 4, 1], step=s, method=tb.Exact(), seed=seed),
-        "coordinates": lambda seed: nn.TNN([1, 4, 1], step=s, activation=nn.Coordinatewise(), seed=seed),
-        "ambient": lambda seed: nn.TNN([1, 4, 1], step=s, activation=nn.AmbientThenProject(), seed=seed),
+        "coordinates": lambda seed: nn.TNN(
+            [1, 4, 1], step=s, activation=nn.Coordinatewise(), seed=seed
+        ),
+        "ambient": lambda seed: nn.TNN(
+            [1, 4, 1], step=s, activation=nn.AmbientThenProject(), seed=seed
+        ),
         "learned times": lambda seed: nn.TNN([1, 3, 1], filters=learned, seed=seed),
-        "learned times, exact": lambda seed: nn.TNN([1, 3, 1], filters=learned, method=tb.Exact(), seed=seed),
-        "readout": lambda seed: nn.TNN([1, 3], step=s, readout=nn.InvariantReadout(3, 2, seed=seed), seed=seed),
-        "sums": lambda seed: nn.TNN([1, 3], step=s, readout=nn.SumReadout(3, 2, seed=seed), seed=seed),
+        "learned times, exact": lambda seed: nn.TNN(
+            [1, 3, 1], filters=learned, method=tb.Exact(), seed=seed
+        ),
+        "readout": lambda seed: nn.TNN(
+            [1, 3], step=s, readout=nn.InvariantReadout(3, 2, seed=seed), seed=seed
+        ),
+        "sums": lambda seed: nn.TNN(
+            [1, 3], step=s, readout=nn.SumReadout(3, 2, seed=seed), seed=seed
+        ),
         "RecurrentTNN": lambda seed: nn.RecurrentTNN([1, 2, 1], step=s, seed=seed),
         "GatedTNN": lambda seed: nn.GatedTNN([1, 2, 1], step=s, seed=seed),
         "GatedTNN, sparse": lambda seed: nn.GatedTNN([1, 2, 1], step=s, method=sparse, seed=seed),
@@ -52,7 +68,9 @@ def networks():
 def inputs(name, operator):
     shape = (COUNT, 2, 3) if "NN" in name and not name.startswith("TNN") else (COUNT, 2)
     noise = torch.Generator().manual_seed(0)
-    return torch.randn(*shape, operator.num_points, operator.dim, 1, generator=noise, dtype=operator.dtype)
+    return torch.randn(
+        *shape, operator.num_points, operator.dim, 1, generator=noise, dtype=operator.dtype
+    )
 
 
 def scatter(nets):
@@ -112,8 +130,12 @@ def test_replicas_are_the_networks_that_were_made():
             nets[r].state_dict().items(), make(7 + r).state_dict().items(), strict=True
         ):
             assert torch.equal(got, expected), name
-    assert len(nets) == COUNT and torch.equal(nets[-1].layers[0].conv.weight, nets[2].layers[0].conv.weight)
-    assert f"{COUNT} of TNN" in repr(nets) and f"{nets[0].num_parameters} parameters each" in repr(nets)
+    assert len(nets) == COUNT and torch.equal(
+        nets[-1].layers[0].conv.weight, nets[2].layers[0].conv.weight
+    )
+    assert f"{COUNT} of TNN" in repr(nets) and f"{nets[0].num_parameters} parameters each" in repr(
+        nets
+    )
     assert sum(p.numel() for p in nets.parameters()) == COUNT * nets[0].num_parameters
 
 
@@ -123,7 +145,12 @@ def test_an_extracted_network_is_its_own():
     assert isinstance(net, nn.TNN) and net.arguments["channels"] == [1, 4, 3, 1]
     with torch.no_grad():
         for p in net.parameters():
-            assert p.requires_grad and p.is_leaf and p.device.type == "cpu" and p.dtype == torch.float64
+            assert (
+                p.requires_grad
+                and p.is_leaf
+                and p.device.type == "cpu"
+                and p.dtype == torch.float64
+            )
             p.add_(1.0)
     for p, q in zip(nets[1].parameters(), before.parameters(), strict=True):
         assert torch.equal(p, q)
@@ -190,7 +217,10 @@ def test_what_replicas_refuse():
             nets[index]
     learned = tb.training.Replicas(
         lambda seed: nn.TNN(
-            [1, 1], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(step())))], method=tb.Chebyshev(), seed=seed
+            [1, 1],
+            filters=[tb.Heat(torch.nn.Parameter(torch.tensor(step())))],
+            method=tb.Chebyshev(),
+            seed=seed,
         ),
         COUNT,
     ).double()

@@ -1,4 +1,5 @@
-"""Learned sheaves: layers against dense formulas, symmetries, PyTorch Geometric, files, and bad input."""
+"""Learned sheaves: layers against dense formulas, symmetries, PyTorch Geometric, files, and bad
+input."""
 
 import copy
 import itertools
@@ -19,7 +20,13 @@ from tangentbundle.testing import assert_gauge_equivariant, relative_error
 
 N, FEATURES = 9, 5
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 5, 6, 1], [1, 2, 3, 0, 2, 6, 7, 5]])  # node 8 has none
-PARAMETRIZATIONS = [nn.Diagonal(), nn.Cayley(), nn.Householder(), nn.MatrixExponential(), nn.General()]
+PARAMETRIZATIONS = [
+    nn.Diagonal(),
+    nn.Cayley(),
+    nn.Householder(),
+    nn.MatrixExponential(),
+    nn.General(),
+]
 
 
 def normal(*shape, seed=0):
@@ -34,7 +41,9 @@ def networks(builder=None):
     builder = builder or nn.SheafLearner(3, nn.General())
     return {
         "diffusion": nn.SheafDiffusion(FEATURES, 4, 2, builder, layers=2, seed=1),
-        "blocks": nn.SheafDiffusion(FEATURES, 4, 2, builder, normalization=BlockDegrees(1.0), own=False),
+        "blocks": nn.SheafDiffusion(
+            FEATURES, 4, 2, builder, normalization=BlockDegrees(1.0), own=False
+        ),
         "orthogonal": nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3), layers=2, seed=2),
         "sheaf network": nn.SheafTNN(FEATURES, 4, 2, builder, layers=2),
         "polynomial": nn.SheafTNN(FEATURES, 4, 2, builder, order=3),
@@ -47,7 +56,9 @@ MODULES = {
     **networks(nn.SheafLearner(2, nn.Householder(), hidden=7)),
     "conv": nn.SheafConv(6, 4, nn.SheafLearner(2), order=2),
     "connection": nn.SheafConv(4, 4, nn.ConnectionSheaf(2), normalization=ScalarDegrees(0.5)),
-    "tangent": nn.TangentConv(2, 3, filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(0.3)))]),
+    "tangent": nn.TangentConv(
+        2, 3, filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(0.3)))]
+    ),
     "learner": nn.SheafLearner(3, nn.Diagonal(), 4),
 }
 
@@ -59,13 +70,17 @@ def test_the_map_of_an_end_depends_on_its_own_and_the_other_features(parametriza
     for edge, (source, target) in enumerate(EDGES.T):
         for side, (own, other) in enumerate(((source, target), (target, source))):
             hidden = torch.tanh(learner.first(x[own])[:16] + learner.first(x[other])[16:])
-            assert torch.allclose(sheaf.maps[edge, side], parametrization(learner.last(hidden), 3), atol=1e-12)
+            assert torch.allclose(
+                sheaf.maps[edge, side], parametrization(learner.last(hidden), 3), atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("weight", [None, weights()], ids=["", "weighted"])
 def test_diffusion_is_its_formula(weight):
     for parametrization in (nn.General(), nn.Cayley()):
-        net = nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3, parametrization), layers=1, seed=1).double()
+        net = nn.SheafDiffusion(
+            FEATURES, 4, 2, nn.SheafLearner(3, parametrization), layers=1, seed=1
+        ).double()
         block, x = net.blocks[0], normal(N, FEATURES)
         torch.nn.init.normal_(block.layer.left)
         signal = F.elu(net.encoder(x))
@@ -86,7 +101,9 @@ def test_a_node_has_weights_of_its_own_where_asked():
 
 @pytest.mark.parametrize("order", [1, 3])
 def test_a_polynomial_network_is_its_formula(order):
-    net = nn.SheafTNN(FEATURES, 4, 2, nn.SheafLearner(2, nn.Cayley()), layers=1, order=order).double()
+    net = nn.SheafTNN(
+        FEATURES, 4, 2, nn.SheafLearner(2, nn.Cayley()), layers=1, order=order
+    ).double()
     x = normal(N, FEATURES)
     signal = F.elu(net.encoder(x))
     fed = F.layer_norm(signal, (8,))
@@ -102,7 +119,10 @@ def test_a_polynomial_network_is_its_formula(order):
 def test_gradients(name):
     net, x = networks()[name].double(), normal(N, FEATURES).requires_grad_()
     torch.autograd.gradcheck(
-        lambda x, w, *_: net(x, EDGES, w), (x, weights().requires_grad_(), *net.parameters()), atol=2e-5, fast_mode=True
+        lambda x, w, *_: net(x, EDGES, w),
+        (x, weights().requires_grad_(), *net.parameters()),
+        atol=2e-5,
+        fast_mode=True,
     )
     gradients = torch.autograd.grad(net(x, EDGES).square().sum(), list(net.parameters()))
     assert all(gradient.abs().max() > 0 for gradient in gradients)
@@ -127,7 +147,8 @@ def test_names_of_nodes_and_directions_of_edges_do_not_matter(name):
 
 @pytest.mark.parametrize("dim", [2, 3])
 def test_connection_sheaves_are_the_tangent_bundle(dim):
-    """Their spectrum is that of exact tangent spaces. On a flat space the d parallel fields have no energy."""
+    """Their spectrum is that of exact tangent spaces. On a flat space the d parallel fields have no
+    energy."""
     space = tb.manifolds.Sphere(dim)
     points = space.sample(400, seed=0)
     graph = tb.TangentBundle.from_points(points, dim=dim).graph
@@ -135,10 +156,16 @@ def test_connection_sheaves_are_the_tangent_bundle(dim):
     frames = torch.from_numpy(space.frames(points))
     left, _, right = torch.linalg.svd(frames[pairs[1]].mT @ frames[pairs[0]])
     truth = tb.Sheaf.from_edges(pairs, left @ right).laplacian(ScalarDegrees()).spectrum(8)[0]
-    found = nn.ConnectionSheaf(dim)(torch.from_numpy(points), torch.from_numpy(pairs)).laplacian(ScalarDegrees())
+    found = nn.ConnectionSheaf(dim)(torch.from_numpy(points), torch.from_numpy(pairs)).laplacian(
+        ScalarDegrees()
+    )
     assert np.allclose(found.spectrum(8)[0], truth, rtol=0.15)
-    flat = torch.from_numpy(points[:, :dim] @ np.linalg.qr(np.random.default_rng(0).standard_normal((7, dim)))[0].T)
-    parallel = nn.ConnectionSheaf(dim)(flat, torch.from_numpy(pairs)).laplacian().spectrum(dim + 1)[0]
+    flat = torch.from_numpy(
+        points[:, :dim] @ np.linalg.qr(np.random.default_rng(0).standard_normal((7, dim)))[0].T
+    )
+    parallel = (
+        nn.ConnectionSheaf(dim)(flat, torch.from_numpy(pairs)).laplacian().spectrum(dim + 1)[0]
+    )
     assert parallel[:dim].max() < 1e-9 < 1e-3 < parallel[dim]
 
 
@@ -167,7 +194,9 @@ def edges_of(frames):
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_tangent_convolutions_do_not_depend_on_frames(dim):
-    bundle = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Sphere(dim).sample(40, seed=0)), dim=dim)
+    bundle = tb.TangentBundle.from_points(
+        torch.from_numpy(tb.manifolds.Sphere(dim).sample(40, seed=0)), dim=dim
+    )
     conv = nn.TangentConv(2, 3, taps=3, step=0.5).double()
     assert_gauge_equivariant(lambda lap, x: conv(x, *edges_of(lap.frames)), bundle, tol=1e-9)
 
@@ -181,8 +210,13 @@ def test_operators_are_built_once_and_again_when_something_changes():
     assert connection(edge_index, transport, torch.ones(2), 3) is not operator
     transport[0] = -torch.eye(2)
     assert not torch.allclose(conv(x, edge_index, transport), first)
-    assert graph_of(edge_index, 3) is graph_of(edge_index, 3) and graph_of(edge_index, 4).num_nodes == 4
-    assert torch.equal(copy.deepcopy(conv)(x, edge_index, transport), conv(x, edge_index, transport))
+    assert (
+        graph_of(edge_index, 3) is graph_of(edge_index, 3)
+        and graph_of(edge_index, 4).num_nodes == 4
+    )
+    assert torch.equal(
+        copy.deepcopy(conv)(x, edge_index, transport), conv(x, edge_index, transport)
+    )
     learned = torch.eye(2).repeat(2, 1, 1).requires_grad_()
     conv(x, edge_index, learned).square().sum().backward()
     assert learned.grad.abs().max() > 0
@@ -206,8 +240,12 @@ def test_batches_are_what_their_graphs_are_alone():
     batch = pyg.data.Batch.from_data_list(graphs)
     alone = torch.cat([net(graph.x, graph.edge_index) for graph in graphs[:3]])
     assert relative_error(net(batch.x, batch.edge_index), alone) < 1e-9
-    data = tb.interop.to_pyg(tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(50, seed=0)))
-    assert nn.TangentConv(1, 4).double()(normal(50, 2, 1), data.edge_index, data.transport, data.edge_weight).shape == (
+    data = tb.interop.to_pyg(
+        tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(50, seed=0))
+    )
+    assert nn.TangentConv(1, 4).double()(
+        normal(50, 2, 1), data.edge_index, data.transport, data.edge_weight
+    ).shape == (
         50,
         2,
         4,
@@ -235,7 +273,10 @@ def test_files(name, tmp_path):
     tb.save(net, tmp_path / "net.safetensors")
     again = tb.load(tmp_path / "net.safetensors")
     assert repr(again) == repr(net) and again.arguments.keys() == net.arguments.keys()
-    assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(net.state_dict().values(), again.state_dict().values(), strict=True)
+    )
     if name in NAMES:
         x, again = normal(N, FEATURES).float(), pickle.loads(pickle.dumps(again))
         assert torch.equal(net(x, EDGES), again(x, EDGES))
@@ -287,7 +328,9 @@ def test_bad_input(call, error, words):
         call(nn.SheafDiffusion(FEATURES, 4, 2).double(), normal(N, FEATURES))
 
 
-@pytest.mark.parametrize("builder", [nn.SheafLearner(2), nn.ConnectionSheaf(2)], ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize(
+    "builder", [nn.SheafLearner(2), nn.ConnectionSheaf(2)], ids=lambda b: type(b).__name__
+)
 def test_the_numbering_of_nodes_does_not_matter(builder):
     net, x = nn.SheafDiffusion(FEATURES, 4, 2, builder).double(), normal(N, FEATURES)
     order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
@@ -316,14 +359,21 @@ def test_self_loops_do_not_matter(name):
 def test_any_dimension_of_the_stalks(parametrization, dim):
     """Maps that are known to be orthogonal have the Laplacian that is computed of them."""
     learner, x = nn.SheafLearner(dim, parametrization, FEATURES).double(), normal(N, FEATURES)
-    for weight, degrees in itertools.product((None, weights()), (None, ScalarDegrees(1.0), BlockDegrees())):
+    for weight, degrees in itertools.product(
+        (None, weights()), (None, ScalarDegrees(1.0), BlockDegrees())
+    ):
         sheaf = learner(x, EDGES, weight)
         plain = tb.Sheaf(sheaf.graph, sheaf.maps, sheaf.weights)
-        assert torch.allclose(sheaf.laplacian(degrees).to_dense(), plain.laplacian(degrees).to_dense(), atol=1e-12)
+        assert torch.allclose(
+            sheaf.laplacian(degrees).to_dense(), plain.laplacian(degrees).to_dense(), atol=1e-12
+        )
 
 
 def test_replicas_of_features():
-    net, x = networks()["orthogonal"].double(), torch.stack([normal(N, FEATURES, seed=s) for s in range(3)])
+    net, x = (
+        networks()["orthogonal"].double(),
+        torch.stack([normal(N, FEATURES, seed=s) for s in range(3)]),
+    )
     edge_index = EDGES.clone()
     got = torch.vmap(lambda features: net(features, edge_index))(x)
     assert relative_error(got, torch.stack([net(features, edge_index) for features in x])) < 1e-12

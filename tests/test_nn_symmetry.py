@@ -1,4 +1,5 @@
-"""What networks respect: changes of frames, rotations of space, the order of the points; and what they do not."""
+"""What networks respect: changes of frames, rotations of space, the order of the points; and what
+they do not."""
 
 from functools import cache
 
@@ -32,7 +33,9 @@ def turned(dim, seed=5):
     """The same bundle after a random element of O(d) at every point."""
     base = bundle(dim)
     turns = torch.from_numpy(random_orthogonal(base.num_points, dim, seed))
-    return tb.TangentBundle.from_frames(base.points, base.frames @ turns, eps=base.eps, kernel=base.kernel)
+    return tb.TangentBundle.from_frames(
+        base.points, base.frames @ turns, eps=base.eps, kernel=base.kernel
+    )
 
 
 def step(dim):
@@ -58,7 +61,9 @@ def networks(dim):
         "NormTanh": nn.TNN([2, 4, 3, 2], taps=3, step=s),
         "output": nn.TNN([2, 4, 2], taps=2, step=s, output=nn.NormTanh()),
         "AmbientThenProject": nn.TNN([2, 4, 2], step=s, activation=nn.AmbientThenProject()),
-        "learned times": nn.TNN([2, 3, 2], filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(s)))]),
+        "learned times": nn.TNN(
+            [2, 3, 2], filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(s)))]
+        ),
         "sparse": nn.TNN([2, 4, 2], taps=3, step=s, method=tb.Chebyshev(1e-13)),
     }
 
@@ -71,7 +76,9 @@ def test_networks_of_norms_do_not_see_frames(name, dim):
     if name != "AmbientThenProject":
         assert_rotation_equivariant(lambda lap, x: net(x, lap), bundle(dim), tol=TOLERANCE)
     x = random_signal(bundle(dim).laplacian())
-    linear = sum(net(c * x, bundle(dim).laplacian()) for c in (2.0, -1.0)) - net(x, bundle(dim).laplacian())
+    linear = sum(net(c * x, bundle(dim).laplacian()) for c in (2.0, -1.0)) - net(
+        x, bundle(dim).laplacian()
+    )
     assert float(linear.detach().norm()) > 1e-3  # and they are not linear: the test says something
 
 
@@ -96,7 +103,8 @@ def test_recurrent_networks_do_not_see_frames(dim):
 @pytest.mark.parametrize("pool", [True, False])
 @pytest.mark.parametrize("dim", SPACES)
 def test_readouts_are_invariant(dim, pool):
-    """Numbers do not change with the frames, nor with a rotation of space; pooled ones nor with the points' order."""
+    """Numbers do not change with the frames, nor with a rotation of space; pooled ones nor with the
+    points' order."""
     base, other = bundle(dim), turned(dim)
     readout = nn.InvariantReadout(4, 3, pool=pool)
     net = shuffled(nn.TNN([2, 4], step=step(dim), output=nn.NormTanh(), readout=readout))
@@ -104,9 +112,13 @@ def test_readouts_are_invariant(dim, pool):
     ambient = base.to_ambient(x)
     expected = net(x, base.laplacian())
     assert expected.shape == ((1, 3) if pool else (base.num_points, 3))
-    assert relative_error(net(other.to_coordinates(ambient), other.laplacian()), expected) < TOLERANCE
+    assert (
+        relative_error(net(other.to_coordinates(ambient), other.laplacian()), expected) < TOLERANCE
+    )
     mix = torch.from_numpy(np.random.default_rng(0).permutation(base.num_points))
-    mixed = tb.TangentBundle.from_frames(base.points[mix], base.frames[mix], eps=base.eps, kernel=base.kernel)
+    mixed = tb.TangentBundle.from_frames(
+        base.points[mix], base.frames[mix], eps=base.eps, kernel=base.kernel
+    )
     got = net(mixed.to_coordinates(ambient[mix]), mixed.laplacian())
     assert relative_error(got, expected if pool else expected[mix]) < TOLERANCE
     assert relative_error(net(2 * x, base.laplacian()), expected) > 1e-3
@@ -175,7 +187,9 @@ def test_on_a_line_odd_functions_respect_signs(name):
 
 def frame_dependence(dim, function=torch.tanh, amplitude=1.0):
     """Relative difference of a network's ambient outputs between two choices of frames."""
-    net = nn.TNN([1, 8, 4, 1], step=step(dim), activation=nn.Coordinatewise(function), seed=0).double()
+    net = nn.TNN(
+        [1, 8, 4, 1], step=step(dim), activation=nn.Coordinatewise(function), seed=0
+    ).double()
     base, other = bundle(dim), turned(dim)
     x = amplitude * random_signal(base.laplacian(), channels=1)
     expected = base.to_ambient(net(x, base.laplacian()))
@@ -190,9 +204,12 @@ def test_coordinatewise_relu_sees_frames(dim):
 
 @pytest.mark.parametrize("dim", [2, 3])
 def test_coordinatewise_tanh_sees_frames_the_more_the_larger_the_field(dim, record_property):
-    """The paper's network: 12 % (d = 2) and 21 % (d = 3) for unit fields, more for large, nothing for small ones."""
+    """The paper's network: 12 % (d = 2) and 21 % (d = 3) for unit fields, more for large, nothing
+    for small ones."""
     small, unit, large = (frame_dependence(dim, amplitude=a) for a in (1e-3, 1.0, 5.0))
-    print(f"frame dependence of coordinatewise tanh, d = {dim}: {small:.1e}, {unit:.3f}, {large:.3f}")
+    print(
+        f"frame dependence of coordinatewise tanh, d = {dim}: {small:.1e}, {unit:.3f}, {large:.3f}"
+    )
     record_property("frame dependence", unit)
     assert small < 1e-6  # tanh is linear there
     assert unit > 0.05 and large > 0.2 and large > unit
@@ -205,18 +222,24 @@ def test_coordinatewise_tanh_on_a_line_is_fine():
 def test_the_paper_recurrence_sees_frames():
     net = nn.RecurrentTNN([1, 1, 1, 1], step=step(2)).double()
     with pytest.raises(AssertionError, match="change of frames"):
-        assert_gauge_equivariant(lambda lap, x: net(3 * x[None, ..., :1], lap)[0][0], bundle(2), tol=0.01)
+        assert_gauge_equivariant(
+            lambda lap, x: net(3 * x[None, ..., :1], lap)[0][0], bundle(2), tol=0.01
+        )
 
 
 # Order of the points, and axes of batches and channels.
 
 
-@pytest.mark.parametrize("activation", [nn.NormTanh(), nn.Coordinatewise(torch.tanh), nn.AmbientThenProject()])
+@pytest.mark.parametrize(
+    "activation", [nn.NormTanh(), nn.Coordinatewise(torch.tanh), nn.AmbientThenProject()]
+)
 def test_the_order_of_the_points_does_not_matter(activation):
     """A Klein bottle, whose transports contain reflections; frames are carried along."""
     base = tb.TangentBundle.from_points(torch.from_numpy(KleinBottle(4).sample(100, seed=0)), dim=2)
     mix = torch.from_numpy(np.random.default_rng(1).permutation(100))
-    mixed = tb.TangentBundle.from_frames(base.points[mix], base.frames[mix], eps=base.eps, kernel=base.kernel)
+    mixed = tb.TangentBundle.from_frames(
+        base.points[mix], base.frames[mix], eps=base.eps, kernel=base.kernel
+    )
     lap = base.laplacian()
     assert bool((lap.cols < 0).any())
     x = random_signal(lap)
@@ -233,7 +256,9 @@ def test_the_order_of_the_points_does_not_matter(activation):
 def test_norm_activations_keep_directions_and_are_smooth():
     act = nn.NormTanh()
     lap = bundle(3).laplacian()
-    x = torch.cat([random_signal(lap, 1) * size for size in (1e-9, 1e-2, 0.0316, 1.0, 30.0)], dim=-1)
+    x = torch.cat(
+        [random_signal(lap, 1) * size for size in (1e-9, 1e-2, 0.0316, 1.0, 30.0)], dim=-1
+    )
     x[0] = 0.0  # where a length divided by itself would be undefined
     y = act(x, lap)
     assert bool(torch.isfinite(y).all()) and bool((y[0] == 0).all())
@@ -241,7 +266,9 @@ def test_norm_activations_keep_directions_and_are_smooth():
     along = (y[1:] * unit).sum(1, keepdim=True)
     assert relative_error(along * unit, y[1:]) < 1e-12
     np.testing.assert_allclose(along[:, 0], torch.tanh(x[1:].norm(dim=1)), rtol=1e-12)
-    point = torch.tensor([0.02, -0.02, 0.0141], dtype=torch.float64).reshape(1, 3, 1)  # about where NormTanh switches
+    point = torch.tensor([0.02, -0.02, 0.0141], dtype=torch.float64).reshape(
+        1, 3, 1
+    )  # about where NormTanh switches
     for start in (point, 1.2 * point, 0 * point):
         assert torch.autograd.gradcheck(lambda s: act(s, lap), start.clone().requires_grad_())
         assert torch.autograd.gradgradcheck(lambda s: act(s, lap), start.clone().requires_grad_())

@@ -1,4 +1,5 @@
-"""Weights belong to no cloud: they move to other samples, files, precisions, copies and compilers."""
+"""Weights belong to no cloud: they move to other samples, files, precisions, copies and
+compilers."""
 
 import copy
 import io
@@ -36,11 +37,14 @@ def network():
 
 @cache
 def output(n):
-    """The network's ambient output on the first n points of one cloud; frames and scale are estimated anew."""
+    """The network's ambient output on the first n points of one cloud; frames and scale are
+    estimated anew."""
     points = torch.from_numpy(cloud()[:n])
     bundle = tb.TangentBundle.from_points(points, dim=2)
     with torch.no_grad():
-        y = network()(bundle.to_coordinates(torch.from_numpy(field(cloud()[:n]))), bundle.laplacian())
+        y = network()(
+            bundle.to_coordinates(torch.from_numpy(field(cloud()[:n]))), bundle.laplacian()
+        )
     return bundle.to_ambient(y)
 
 
@@ -52,10 +56,13 @@ def test_a_network_transfers_between_samples_of_one_surface():
 
 
 def test_a_layer_converges_to_the_continuous_one():
-    """Theorem 1 with a truth: on an eigenfield the filters are known numbers, and the nonlinearity is pointwise."""
+    """Theorem 1 with a truth: on an eigenfield the filters are known numbers, and the nonlinearity
+    is pointwise."""
     net = nn.TNN([1, 3], taps=3, step=0.1, output=nn.NormTanh()).double()
     weight = net.layers[0].conv.weight.detach()
-    response = torch.exp(-0.1 * SPHERE.gradient_eigenvalue(2) * torch.arange(3.0, dtype=torch.float64))
+    response = torch.exp(
+        -0.1 * SPHERE.gradient_eigenvalue(2) * torch.arange(3.0, dtype=torch.float64)
+    )
     gains = torch.einsum("k,kc->c", response, weight[:, 0])  # one number a channel
     errors = []
     for n in (400, 3_000, 8_000):
@@ -70,7 +77,8 @@ def test_a_layer_converges_to_the_continuous_one():
 
 
 def test_pooled_readouts_do_not_see_the_sampling_density():
-    """Means in the mass: an uneven sample gives the numbers of an even one, where plain means do not."""
+    """Means in the mass: an uneven sample gives the numbers of an even one, where plain means do
+    not."""
     net = nn.TNN([1, 3], step=0.1, readout=nn.InvariantReadout(3, 4)).double()
     for layer in (net.readout.first, net.readout.second):
         torch.nn.init.zeros_(layer.bias)  # only what comes from the field
@@ -79,7 +87,9 @@ def test_pooled_readouts_do_not_see_the_sampling_density():
         bundle = tb.TangentBundle.from_points(torch.from_numpy(points), dim=2)
         lap = bundle.laplacian()
         east = np.cross([0.0, 0.0, 1.0], points)
-        x = bundle.to_coordinates(torch.from_numpy(east * np.exp(points[:, 2:])))  # longer in the north
+        x = bundle.to_coordinates(
+            torch.from_numpy(east * np.exp(points[:, 2:]))
+        )  # longer in the north
         outputs.append(net(x, lap))
         net.readout.pool = False
         plain.append(net(x, lap).mean(0))  # the last layer is affine: the output of plain means
@@ -93,7 +103,9 @@ def test_pooled_readouts_do_not_see_the_sampling_density():
 
 @cache
 def laplacian(dtype=torch.float64):
-    return tb.TangentBundle.from_points(torch.from_numpy(Torus().sample(60, seed=0)).to(dtype), dim=2).laplacian()
+    return tb.TangentBundle.from_points(
+        torch.from_numpy(Torus().sample(60, seed=0)).to(dtype), dim=2
+    ).laplacian()
 
 
 def kinds():
@@ -101,9 +113,13 @@ def kinds():
     return {
         "TNN": lambda seed=0: nn.TNN([1, 3, 3, 1], step=s, activation=nn.NormTanh(), seed=seed),
         "learned": lambda seed=0: nn.TNN(
-            [1, 3, 1], filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(s)))], seed=seed
+            [1, 3, 1],
+            filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(s)))],
+            seed=seed,
         ),
-        "readout": lambda seed=0: nn.TNN([1, 3], step=s, readout=nn.InvariantReadout(3, 2, seed=seed), seed=seed),
+        "readout": lambda seed=0: nn.TNN(
+            [1, 3], step=s, readout=nn.InvariantReadout(3, 2, seed=seed), seed=seed
+        ),
         "RecurrentTNN": lambda seed=0: nn.RecurrentTNN([1, 2, 1], step=s, seed=seed),
         "GatedTNN": lambda seed=0: nn.GatedTNN([1, 2, 1], step=s, seed=seed),
     }
@@ -149,7 +165,10 @@ def test_precisions(kind):
 def test_copies(kind):
     net = kinds()[kind]().double()
     twin = copy.deepcopy(net)
-    assert torch.equal(run(twin, laplacian()), run(net, laplacian())) and twin.arguments.keys() == net.arguments.keys()
+    assert (
+        torch.equal(run(twin, laplacian()), run(net, laplacian()))
+        and twin.arguments.keys() == net.arguments.keys()
+    )
     with torch.no_grad():
         for p in twin.parameters():
             p.add_(0.5)
@@ -163,7 +182,12 @@ def test_parts_remember_their_arguments():
     assert nn.NormTanh().arguments == nn.Linear().arguments == {}
     net = nn.TNN([1, 2, 1], 3, step=0.5, activation=nn.NormTanh())
     given = net.arguments
-    assert given["channels"] == [1, 2, 1] and given["taps"] == 3 and given["step"] == 0.5 and given["seed"] == 0
+    assert (
+        given["channels"] == [1, 2, 1]
+        and given["taps"] == 3
+        and given["step"] == 0.5
+        and given["seed"] == 0
+    )
     assert isinstance(given["activation"], nn.NormTanh) and given["output"] is None
     again = nn.TNN(**given)
     assert torch.equal(again.layers[0].conv.weight, net.layers[0].conv.weight)
@@ -179,7 +203,8 @@ def test_parts_remember_their_arguments():
 @pytest.mark.filterwarnings("ignore")  # torch's compiler looks at .grad of tensors that have none
 @pytest.mark.parametrize("joined, method", [(False, tb.Chebyshev(1e-10)), (True, None)], ids=str)
 def test_compiled_networks_give_the_same(joined, method):
-    """torch.compile, forward and backward; what is kept on the operator is kept outside its graphs."""
+    """torch.compile, forward and backward; what is kept on the operator is kept outside its
+    graphs."""
     part = laplacian().to(dtype=torch.float64)
     operator = tb.join([part, part]) if joined else part
     torch.compiler.reset()

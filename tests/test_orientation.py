@@ -1,4 +1,5 @@
-"""The orientation of surfaces follows a rule: other samples of the same surface have the same sign of curl."""
+"""The orientation of surfaces follows a rule: other samples of the same surface have the same sign
+of curl."""
 
 import warnings
 
@@ -23,7 +24,8 @@ def turns(dims, count=3):
 
 
 def sheet(seed, dims=3, amplitude=0.0, noise=0.0, n=250):
-    """Points of a graph over the plane, and the field that turns around the third axis, seen from above."""
+    """Points of a graph over the plane, and the field that turns around the third axis, seen from
+    above."""
     rng = np.random.default_rng(seed)
     x, y = rng.uniform(size=(2, n)) * [[2], [1]]
     zero = np.zeros_like(x)
@@ -40,7 +42,9 @@ def sign_of_curl(points, field):
 
 @pytest.mark.filterwarnings("ignore:.*too few neighbours")
 @pytest.mark.parametrize("dims", [3, 4, 7])
-@pytest.mark.parametrize(("amplitude", "noise"), [(0.0, 0.0), (0.0, 1e-9), (0.01, 0.003), (0.15, 0.0)])
+@pytest.mark.parametrize(
+    ("amplitude", "noise"), [(0.0, 0.0), (0.0, 1e-9), (0.01, 0.003), (0.15, 0.0)]
+)
 def test_samples_of_a_sheet_have_one_sign_of_curl(dims, amplitude, noise):
     """In any order, anywhere, in any units, and however space is turned."""
     for number, turn in enumerate(turns(dims)):
@@ -49,13 +53,17 @@ def test_samples_of_a_sheet_have_one_sign_of_curl(dims, amplitude, noise):
             points, field = sheet(seed, dims, amplitude, noise)
             order = np.random.default_rng(seed).permutation(len(points))
             size, moved = 10.0 ** (seed - 3), 100.0 * seed
-            found.add(sign_of_curl((size * (points @ turn.T + moved))[order], (field @ turn.T)[order]))
+            found.add(
+                sign_of_curl((size * (points @ turn.T + moved))[order], (field @ turn.T)[order])
+            )
         assert len(found) == 1
         if number == 0:  # the plane of the first two axes, seen from above
             assert found == {1.0}
 
 
-@pytest.mark.parametrize("normal", [*np.eye(3), *-np.eye(3), (1, -1, 0), (0.1, 0, -1), (-0.6, 0, 0.8), (0, 0.6, -0.8)])
+@pytest.mark.parametrize(
+    "normal", [*np.eye(3), *-np.eye(3), (1, -1, 0), (0.1, 0, -1), (-0.6, 0, 0.8), (0, 0.6, -0.8)]
+)
 def test_sheets_in_space_face_upward(normal):
     """Also given frames that do not agree are turned to this side."""
     up = np.array(normal, dtype=float) / np.linalg.norm(normal)
@@ -63,7 +71,10 @@ def test_sheets_in_space_face_upward(normal):
     for seed in SEEDS:
         points = np.random.default_rng(seed).uniform(size=(100, 2)) @ frame.T
         frames = frame @ random_orthogonal(100, 2, seed=seed)
-        for bundle in (tb.TangentBundle.from_points(points, dim=2), tb.TangentBundle.from_frames(points, frames)):
+        for bundle in (
+            tb.TangentBundle.from_points(points, dim=2),
+            tb.TangentBundle.from_frames(points, frames),
+        ):
             bases = bundle.sorted_frames
             normals = orientation(bundle)[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
             assert (normals @ UPWARD > 0).all()
@@ -85,16 +96,22 @@ def test_closed_surfaces_face_outward(space, n):
             points = space.sample(n, seed=seed)
             bundle = tb.TangentBundle.from_points(points @ turn.T + seed, dim=2)
             bases = bundle.sorted_frames
-            normals = (orientation(bundle)[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])) @ turn
+            normals = (
+                orientation(bundle)[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
+            ) @ turn
             places = points[bundle.order]
             if isinstance(space, tb.manifolds.Torus):  # from the circle in the middle of the tube
-                places = places - places * [1, 1, 0] / np.linalg.norm(places[:, :2], axis=1)[:, None]
+                places = (
+                    places - places * [1, 1, 0] / np.linalg.norm(places[:, :2], axis=1)[:, None]
+                )
             assert (np.einsum("na,na->n", normals, places) > 0).mean() > 0.95
 
 
 def test_each_component_is_oriented_by_itself():
     flat = 2.5 * sheet(0, n=300)[0]  # as dense as the sphere
-    points = np.concatenate([tb.manifolds.Sphere(2).sample(300, seed=0), flat + 10, flat * [1, 1, -1] - 10])
+    points = np.concatenate(
+        [tb.manifolds.Sphere(2).sample(300, seed=0), flat + 10, flat * [1, 1, -1] - 10]
+    )
     with pytest.warns(tb.errors.DisconnectedWarning):
         bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=20)
     bases = bundle.sorted_frames
@@ -105,7 +122,8 @@ def test_each_component_is_oriented_by_itself():
 
 
 def wound_field(seed, dims):
-    """A Clifford torus in a space of so many dimensions, a field on it, and a function like the field's vorticity."""
+    """A Clifford torus in a space of so many dimensions, a field on it, and a function like the
+    field's vorticity."""
     points = tb.manifolds.FlatTorus((1.0, 1.0)).sample(400, seed=seed)
     angle = np.arctan2(points[:, 1], points[:, 0])
     around = np.stack([0 * angle, 0 * angle, -points[:, 3], points[:, 2]], axis=1)

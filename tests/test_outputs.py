@@ -38,7 +38,10 @@ def figure(path, version):
 
 
 FILES = {
-    **{f"field{suffix}": field for suffix in (".csv", ".tsv", ".parquet", ".npz", ".ply", ".vtk", ".vtu", ".nc")},
+    **{
+        f"field{suffix}": field
+        for suffix in (".csv", ".tsv", ".parquet", ".npz", ".ply", ".vtk", ".vtu", ".nc")
+    },
     "network.safetensors": network,
     "report.html": report,
     "figure.png": figure,
@@ -50,7 +53,9 @@ def content(path):
     """The bytes of a file, or of all files of a folder by name."""
     if path.is_file():
         return path.read_bytes()
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()
+    }
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -64,7 +69,9 @@ def test_links_are_followed_and_modes_kept(name, tmp_path):
     FILES[name](link, 2)
     assert link.is_symlink() and content(target) != before
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert [p.name for p in tmp_path.iterdir() if p != link] == ["data"] and list(target.parent.iterdir()) == [target]
+    assert [p.name for p in tmp_path.iterdir() if p != link] == ["data"] and list(
+        target.parent.iterdir()
+    ) == [target]
 
 
 def mess(path):
@@ -85,7 +92,9 @@ def endless(path):
 def test_folders_devices_and_loops_are_refused(name, make, tmp_path):
     make(tmp_path / name)
     before = content(tmp_path / name), (tmp_path / name).lstat().st_ino
-    with pytest.raises(OutputError, match="permission" if make is endless else "a (folder|device) of that name"):
+    with pytest.raises(
+        OutputError, match="permission" if make is endless else "a (folder|device) of that name"
+    ):
         {**FILES, **STORES}[name](tmp_path / name, 1)
     assert before == (content(tmp_path / name), (tmp_path / name).lstat().st_ino)
     assert [p.name for p in tmp_path.iterdir()] == [name]
@@ -144,7 +153,11 @@ def test_a_lock_file_keeps_its_content(tmp_path):
 def test_a_folder_has_one_writer(tmp_path):
     from tangentbundle.files import only_writer
 
-    with only_writer(tmp_path), pytest.raises(BusyFolderError, match="another process"), only_writer(tmp_path):
+    with (
+        only_writer(tmp_path),
+        pytest.raises(BusyFolderError, match="another process"),
+        only_writer(tmp_path),
+    ):
         pass
     with pytest.raises(ZeroDivisionError), only_writer(tmp_path):
         raise ZeroDivisionError

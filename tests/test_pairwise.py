@@ -10,6 +10,8 @@ from pairwise import all_pairs
 def test_every_pair_occurs_and_cases_are_few(sizes):
     cases = all_pairs(*map(range, sizes))
     for a, b in combinations(range(len(sizes)), 2):
-        assert {(case[a], case[b]) for case in cases} == set(product(range(sizes[a]), range(sizes[b])))
+        assert {(case[a], case[b]) for case in cases} == set(
+            product(range(sizes[a]), range(sizes[b]))
+        )
     largest, second = sorted(sizes)[-1:-3:-1]
     assert largest * second <= len(cases) <= 1.5 * largest * second

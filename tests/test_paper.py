@@ -1,4 +1,5 @@
-"""The paper to the letter: its algorithms against plain NumPy, and a page on which every numbered item is found."""
+"""The paper to the letter: its algorithms against plain NumPy, and a page on which every numbered
+item is found."""
 
 import re
 from functools import cache
@@ -16,7 +17,11 @@ from tangentbundle.manifolds import KleinBottle, Sphere, Torus
 
 TESTS = Path(__file__).parent
 PAGE = (TESTS.parent / "docs/theory/paper.md").read_text()
-ROWS = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in PAGE.splitlines() if line.startswith("| ")]
+ROWS = [
+    [cell.strip() for cell in line.strip("| ").split(" | ")]
+    for line in PAGE.splitlines()
+    if line.startswith("| ")
+]
 ROWS = [row for row in ROWS if row[0] != "paper"]
 
 ITEMS = {
@@ -63,7 +68,9 @@ def test_named_objects_and_tests_exist(row):
 def bundle(name):
     space, n, eps, eps_pca = CLOUDS[name]
     points = space.sample(n, seed=0)
-    return tb.TangentBundle.from_points(points, dim=space.dim, eps=eps, eps_pca=eps_pca, pca_center=False)
+    return tb.TangentBundle.from_points(
+        points, dim=space.dim, eps=eps, eps_pca=eps_pca, pca_center=False
+    )
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -72,7 +79,9 @@ def test_algorithm_1(name):
     space, _, _, eps_pca = CLOUDS[name]
     bases = frames(bundle(name).points, eps_pca, space.dim)
     planes = bases @ bases.swapaxes(1, 2)
-    np.testing.assert_allclose(bundle(name).frames @ bundle(name).frames.swapaxes(1, 2), planes, atol=1e-9)
+    np.testing.assert_allclose(
+        bundle(name).frames @ bundle(name).frames.swapaxes(1, 2), planes, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -92,11 +101,14 @@ def test_the_sampling_operator():
     ours, field = bundle("sphere"), np.random.default_rng(0).standard_normal((150, 3))
     flat = ours.to_coordinates(field).reshape(-1)
     for i in range(150):
-        np.testing.assert_allclose(flat[2 * i : 2 * (i + 1)], ours.frames[i].T @ field[i], atol=1e-14)
+        np.testing.assert_allclose(
+            flat[2 * i : 2 * (i + 1)], ours.frames[i].T @ field[i], atol=1e-14
+        )
 
 
 def test_the_dd_tnn():
-    """The network of the experiments, in matrix form: X' = tanh(sum_k (e^Delta)^k X H_k), linear at the end."""
+    """The network of the experiments, in matrix form: X' = tanh(sum_k (e^Delta)^k X H_k), linear at
+    the end."""
     lap = bundle("torus of the experiments").laplacian(calibrate=False)
     net = tb.nn.TNN([1, 8, 4, 1], taps=2, activation=tb.nn.Coordinatewise(torch.tanh)).double()
     x = np.random.default_rng(0).standard_normal((200, 2, 1))
@@ -110,7 +122,8 @@ def test_the_dd_tnn():
 
 
 def test_the_filter_of_figure_4():
-    """t^2/6 has the response 1/(3 lambda^3): lowpass, and non-amplifying and Lipschitz away from zero only."""
+    """t^2/6 has the response 1/(3 lambda^3): lowpass, and non-amplifying and Lipschitz away from
+    zero only."""
     lam = np.array([0.75, *np.log(np.arange(3, 10))])
     h = tb.ImpulseResponse(lambda t: t**2 / 6, horizon=80.0)
     np.testing.assert_allclose(h.response(lam), 1 / (3 * lam**3), rtol=1e-9)
@@ -118,7 +131,11 @@ def test_the_filter_of_figure_4():
     assert on.lowpass and on.gain == pytest.approx(1 / (3 * lam[0] ** 3)) and on.gain < 1
     assert on.lipschitz == pytest.approx(lam[0] ** -4)
     printed = tb.Spectral(lambda lam: 1 / (3 * lam**3))
-    assert printed.is_lowpass() and printed.lipschitz() == np.inf and not printed.is_nonamplifying((0.68, 10.0))
+    assert (
+        printed.is_lowpass()
+        and printed.lipschitz() == np.inf
+        and not printed.is_nonamplifying((0.68, 10.0))
+    )
 
 
 ACTIVATIONS = {
@@ -157,18 +174,24 @@ def test_assumption_a3(name, size):
     ids=lambda value: str(value),
 )
 def test_the_automatic_scale_keeps_the_bound_of_theorem_1(manifold, reach, injectivity):
-    """The radius of neighbourhoods, sqrt(eps), is below the injectivity radius and the inverse condition number."""
+    """The radius of neighbourhoods, sqrt(eps), is below the injectivity radius and the inverse
+    condition number."""
     for n, seed in ((2_000, 0), (5_000, 1)):
         bundle = tb.TangentBundle.from_points(manifold.sample(n, seed=seed), dim=2)
         assert 0 < np.sqrt(bundle.eps) <= min(injectivity, reach)
 
 
 def test_the_papers_scales_against_the_bound_of_theorem_1():
-    """Neighbourhoods of radius 0.71 on a tube of radius 0.1; on an Earth of radius 6356.8 no point has a neighbour."""
+    """Neighbourhoods of radius 0.71 on a tube of radius 0.1; on an Earth of radius 6356.8 no point
+    has a neighbour."""
     assert np.sqrt(0.5) > 0.1
     with pytest.warns(tb.errors.GlobalNeighborhoodWarning):
-        tb.TangentBundle.from_points(tb.manifolds.Torus().sample(100, seed=0), dim=2, eps=0.5, eps_pca=0.8)
+        tb.TangentBundle.from_points(
+            tb.manifolds.Torus().sample(100, seed=0), dim=2, eps=0.5, eps_pca=0.8
+        )
     earth = tb.manifolds.Sphere(2).sample(400, seed=0)
     with pytest.raises(tb.errors.IsolatedPointsError):
         tb.TangentBundle.from_points(6356.8 * earth, dim=2, eps=0.5, eps_pca=0.8)
-    assert tb.TangentBundle.from_points(earth, dim=2, eps=0.5, eps_pca=0.8).graph.num_components == 1
+    assert (
+        tb.TangentBundle.from_points(earth, dim=2, eps=0.5, eps_pca=0.8).graph.num_components == 1
+    )

@@ -20,7 +20,8 @@ X = np.random.default_rng(0).standard_normal((3000, 2, 5))
 
 @pytest.fixture
 def several_threads():
-    """More threads than the library would use here, so that the pool is at work even on one core."""
+    """More threads than the library would use here, so that the pool is at work even on one
+    core."""
     threads = torch.get_num_threads()
     torch.set_num_threads(3)
     yield
@@ -50,7 +51,9 @@ def test_eight_threads_building_bundles(several_threads):
     clouds = [Sphere(2).sample(800, seed=k) for k in range(8)]
     expected = [TangentBundle.from_points(c, dim=2).laplacian() @ X[:800] for c in clouds]
     with ThreadPoolExecutor(8) as pool:
-        got = list(pool.map(lambda c: TangentBundle.from_points(c, dim=2).laplacian() @ X[:800], clouds))
+        got = list(
+            pool.map(lambda c: TangentBundle.from_points(c, dim=2).laplacian() @ X[:800], clouds)
+        )
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -92,7 +95,9 @@ def test_torch_governs_the_number_of_threads(several_threads):
     assert len(threads) == 3
     assert sorted(k for start, stop in ranges for k in range(start, stop)) == list(range(1000))
     torch.set_num_threads(1)
-    run_ranges(lambda start, stop: ranges.append((start, stop, threading.get_ident())), 1000, grain=1)
+    run_ranges(
+        lambda start, stop: ranges.append((start, stop, threading.get_ident())), 1000, grain=1
+    )
     assert ranges[-1] == (0, 1000, threading.get_ident())
 
 
@@ -139,7 +144,9 @@ def test_a_forked_child_can_multiply(several_threads, fork):
     """The parent's pool of threads does not survive in the child; a new one must be made there."""
     expected = LAP @ X  # the parent has used its pool
     queue = fork.Queue()
-    children = [fork.Process(target=_in_child, args=(queue, expected), daemon=True) for _ in range(2)]
+    children = [
+        fork.Process(target=_in_child, args=(queue, expected), daemon=True) for _ in range(2)
+    ]
     for child in children:
         child.start()
     try:

@@ -18,20 +18,28 @@ def numbers(kind, d, *batch, scale=1.0):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("kind", ORTHOGONAL, ids=repr)
 def test_maps_are_orthogonal(kind, d):
-    """Far from zero, too; the determinant is that of a product of rotations or of d - 1 reflections."""
+    """Far from zero, too; the determinant is that of a product of rotations or of d - 1
+    reflections."""
     for scale in (0.0, 1.0, 30.0):
         maps = kind(numbers(kind, d, 2, 7, scale=scale), d)
         assert maps.shape == (2, 7, d, d)
-        torch.testing.assert_close(maps.mT @ maps, torch.eye(d, dtype=torch.float64).expand_as(maps))
+        torch.testing.assert_close(
+            maps.mT @ maps, torch.eye(d, dtype=torch.float64).expand_as(maps)
+        )
         sign = (-1.0) ** (d - 1) if isinstance(kind, tb.nn.Householder) else 1.0
-        torch.testing.assert_close(torch.linalg.det(maps), torch.full((2, 7), sign, dtype=torch.float64))
+        torch.testing.assert_close(
+            torch.linalg.det(maps), torch.full((2, 7), sign, dtype=torch.float64)
+        )
 
 
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_both_rotations_agree_along_a_line(d):
-    """The Cayley transform of A has the angles 2 atan of those of A: for planes exp(2 atan(a) J)."""
+    """The Cayley transform of A has the angles 2 atan of those of A: for planes exp(2 atan(a)
+    J)."""
     small = 1e-4 * numbers(tb.nn.Cayley(), d, 5)
-    torch.testing.assert_close(tb.nn.Cayley()(small, d), tb.nn.MatrixExponential()(2 * small, d), atol=1e-10, rtol=0)
+    torch.testing.assert_close(
+        tb.nn.Cayley()(small, d), tb.nn.MatrixExponential()(2 * small, d), atol=1e-10, rtol=0
+    )
     angle = torch.tensor([[0.7]], dtype=torch.float64)
     expected = tb.nn.MatrixExponential()(2 * angle.atan(), 2)
     torch.testing.assert_close(tb.nn.Cayley()(angle, 2), expected)

@@ -1,4 +1,5 @@
-"""Pictures: maps keep areas and directions, arrows are spread evenly, surfaces hide what lies behind them."""
+"""Pictures: maps keep areas and directions, arrows are spread evenly, surfaces hide what lies
+behind them."""
 
 import sys
 
@@ -49,7 +50,10 @@ def steps(chart, points, frames, h=1e-5):
 
 
 def frames_of(points):
-    lat, lon = np.degrees(np.arcsin(points[:, 2])), np.degrees(np.arctan2(points[:, 1], points[:, 0]))
+    lat, lon = (
+        np.degrees(np.arcsin(points[:, 2])),
+        np.degrees(np.arctan2(points[:, 1], points[:, 0])),
+    )
     return latlon_frames(lat, lon)[1]
 
 
@@ -69,7 +73,9 @@ def test_arrows_follow_the_map_and_keep_their_length(chart):
     along = np.einsum("nka,na->nk", steps(chart, points, frames), wind)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     assert np.allclose(np.linalg.norm(arrows, axis=1), np.linalg.norm(wind, axis=1))
-    assert np.allclose(np.einsum("nk,nk->n", arrows, along), np.linalg.norm(wind, axis=1), rtol=1e-3)
+    assert np.allclose(
+        np.einsum("nk,nk->n", arrows, along), np.linalg.norm(wind, axis=1), rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("chart", CHARTS, ids=repr)
@@ -90,9 +96,13 @@ def test_places_of_the_map_lead_back_to_points_and_labels_tell_the_truth(chart):
 def test_coastlines_are_where_coasts_are():
     coast = tb.earth.maps.coastlines()
     coast = coast[np.isfinite(coast[:, 0])]
-    lat = np.array([53.35, 40.7, -33.9, 35.4, 0.0, 48.0, 23.0])  # Dublin, New York, Cape Town, Tokyo Bay; far from any
+    lat = np.array(
+        [53.35, 40.7, -33.9, 35.4, 0.0, 48.0, 23.0]
+    )  # Dublin, New York, Cape Town, Tokyo Bay; far from any
     lon = np.array([-6.26, -74.0, 18.4, 139.8, -140.0, 67.0, 12.0])
-    degrees = np.degrees(np.arccos(np.clip(latlon_frames(lat, lon)[0] @ coast.T, -1, 1).max(axis=1)))
+    degrees = np.degrees(
+        np.arccos(np.clip(latlon_frames(lat, lon)[0] @ coast.T, -1, 1).max(axis=1))
+    )
     assert (degrees[:4] < 1.2).all() and (degrees[4:] > 5).all()
 
 
@@ -101,8 +111,12 @@ def test_maps_agree_with_matplotlib():
     lat, lon = rng.uniform(-80, 80, 300), rng.uniform(-179, 179, 300)
     points, degrees = latlon_frames(lat, lon)[0], np.column_stack([lon, lat])
     mollweide = MollweideAxes.MollweideTransform(1).transform(np.radians(degrees))
-    assert np.allclose(tb.plot.EqualAreaMap().project(points), mollweide, atol=2e-3)  # matplotlib stops at 1e-3
-    lambert = LambertAxes.LambertTransform(np.radians(140), np.radians(35), 1).transform(np.radians(degrees))
+    assert np.allclose(
+        tb.plot.EqualAreaMap().project(points), mollweide, atol=2e-3
+    )  # matplotlib stops at 1e-3
+    lambert = LambertAxes.LambertTransform(np.radians(140), np.radians(35), 1).transform(
+        np.radians(degrees)
+    )
     mine = tb.plot.EqualAreaMap(35.0, 140.0, 60.0).project(points)
     near = np.isfinite(mine[:, 0])
     assert near.sum() > 30 and np.allclose(mine[near], lambert[near])
@@ -123,17 +137,23 @@ def chart_north(y):
 
 
 def test_colours_fill_the_map_up_to_its_edge_and_nothing_far_from_points():
-    lat, lon = (grid.ravel() for grid in np.meshgrid(np.arange(0.5, 90, 2.0), np.arange(0.0, 360, 2.0)))
+    lat, lon = (
+        grid.ravel() for grid in np.meshgrid(np.arange(0.5, 90, 2.0), np.arange(0.0, 360, 2.0))
+    )
     axes = tb.plot.earth_map(lat, lon, lat, colorbar=False, axes=canvas()[1][0, 0])
     (drawn,) = axes.images
     left, right, bottom, top = drawn.get_extent()
     rows, columns = drawn.get_array().shape
 
     def color(x, y):
-        return drawn.get_array()[int(rows * (y - bottom) / (top - bottom)), int(columns * (x - left) / (right - left))]
+        return drawn.get_array()[
+            int(rows * (y - bottom) / (top - bottom)), int(columns * (x - left) / (right - left))
+        ]
 
     x = np.sqrt(8 - 4 * 0.5**2)
-    assert np.isfinite([color(0.99 * x, 0.5), color(-0.99 * x, 0.5)]).all() and not np.isfinite(color(0.0, -0.3))
+    assert np.isfinite([color(0.99 * x, 0.5), color(-0.99 * x, 0.5)]).all() and not np.isfinite(
+        color(0.0, -0.3)
+    )
     assert abs(color(0.0, 0.5) - np.degrees(np.arcsin(chart_north(0.5)))) < 1.5
 
 
@@ -150,7 +170,9 @@ def test_arrows_are_spread_evenly_however_uneven_the_sample(n):
 @pytest.mark.parametrize("up", ["x", "y", "z"])
 def test_pictures_are_the_right_way_up(up):
     view, points = tb.plot.View(30, 40, up), TORUS.sample(500, seed=0)
-    assert np.allclose(view.axes @ view.axes.T, np.eye(3)) and np.isclose(np.linalg.det(view.axes), 1)
+    assert np.allclose(view.axes @ view.axes.T, np.eye(3)) and np.isclose(
+        np.linalg.det(view.axes), 1
+    )
     right, above, _ = view.project(np.eye(3)["xyz".index(up)])
     assert abs(right) < 1e-12 and np.isclose(above, np.cos(np.radians(30)))
     camera = tb.plot.interactive_field(points, up=up).layout.scene.camera
@@ -169,7 +191,9 @@ def test_a_sphere_hides_its_other_side(faces):
     assert front > 0.7 or front < -0.7  # lit over the viewer's shoulder, on both sides
 
 
-@pytest.mark.parametrize(("space", "area"), [(SPHERE, 4 * np.pi), (TORUS, 4 * np.pi**2 * 0.1 * 0.3)])
+@pytest.mark.parametrize(
+    ("space", "area"), [(SPHERE, 4 * np.pi), (TORUS, 4 * np.pi**2 * 0.1 * 0.3)]
+)
 def test_triangles_between_points_cover_the_surface_and_arrows_stay_on_one_side(space, area):
     points = space.sample(2000, seed=0)
     surface = Surface.of(points)
@@ -218,11 +242,15 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
     tb.plot.field(points, vectors, axes=axes[0, 0])
     assert figure.axes[-1].get_ylabel() == "length\n(largest 173)"
     drawn = side_by_side([[layer]])[0]
-    (bar,) = (t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers")
+    (bar,) = (
+        t.marker.colorbar for t in drawn.data if t.type == "scatter3d" and t.mode == "markers"
+    )
     assert bar.title.text == "wind speed, m/s (1.73 to 173)"
 
 
-@pytest.mark.parametrize(("name", "label"), [("u10", "wind speed"), ("eastward_wind", "wind speed"), ("uo", "speed")])
+@pytest.mark.parametrize(
+    ("name", "label"), [("u10", "wind speed"), ("eastward_wind", "wind speed"), ("uo", "speed")]
+)
 def test_currents_are_no_wind(name, label):
     globe = tb.io.Globe(np.zeros(3), np.arange(3.0), ("lat", "lon"))
     assert quantity(tb.io.Field(globe, np.ones((1, 3, 2)), (name, "north"))) == label

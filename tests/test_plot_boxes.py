@@ -1,4 +1,5 @@
-"""What a picture shows: all arrows up to their tips, on the same axes in all panels; and inputs that are refused."""
+"""What a picture shows: all arrows up to their tips, on the same axes in all panels; and inputs
+that are refused."""
 
 import warnings
 
@@ -26,7 +27,11 @@ def ranges(figure):
 def drawn(figure):
     """All places of dots and lines that belong to layers ``(k, 2 or 3)``."""
     names = "xyz"[: len(ranges(figure))]
-    traces = [t for t in figure.data if t.name not in ("coastlines", "graticule", "degrees") and t.mode != "text"]
+    traces = [
+        t
+        for t in figure.data
+        if t.name not in ("coastlines", "graticule", "degrees") and t.mode != "text"
+    ]
     return np.concatenate([np.stack([t[a] for a in names], axis=1) for t in traces])
 
 
@@ -58,21 +63,32 @@ def test_panels_share_a_box_that_holds_every_arrow(kind, n):
         sides = np.ptp(box, axis=1)
         assert (np.abs(places - box.mean(axis=1)) / sides <= 0.5 + 1e-5)[np.isfinite(places)].all()
         assert (sides >= 0.15 * sides.max()).all() and np.isfinite(figure.layout.meta["ratio"])
-    assert (np.nanmax(places, axis=0) - np.nanmin(places, axis=0)).max() > 0.3 * sides.max()  # not lost in the middle
+    assert (
+        np.nanmax(places, axis=0) - np.nanmin(places, axis=0)
+    ).max() > 0.3 * sides.max()  # not lost in the middle
 
 
 def test_reference_arrows_belong_to_arrows_and_labels_and_arrows_respect_the_rim():
     points = tb.manifolds.Sphere(2).sample(300, seed=0)
     wind = Layer("wind", points, np.cross([0, 0, 1.0], points), unit="m/s")
-    layers = [*wind.with_streamlines(), Layer("vorticity", points, color=points[:, 2], label="vorticity")]
+    layers = [
+        *wind.with_streamlines(),
+        Layer("vorticity", points, color=points[:, 2], label="vorticity"),
+    ]
     chart = tb.plot.EqualAreaMap()
     figure = side_by_side([layers], chart=chart)[0]
     for choice, wanted in zip(figure.layout.meta["choices"], (True, False, False), strict=True):
-        shown = [t.name for t, visible in zip(figure.data, choice["visible"], strict=True) if visible]
+        shown = [
+            t.name for t, visible in zip(figure.data, choice["visible"], strict=True) if visible
+        ]
         assert ("reference" in shown) == wanted
     low, high = ranges(figure).T
     for text, place, parallel in map_labels(chart, low, high):
-        assert np.isnan(chart.unproject(place)).all() == parallel and (place > low).all() and (place < high).all(), text
+        assert (
+            np.isnan(chart.unproject(place)).all() == parallel
+            and (place > low).all()
+            and (place < high).all()
+        ), text
     drawn = side_by_side([[wind]], chart=chart)[0].data
     arrows = [t for t in drawn if t.mode == "lines" and t.name is None and len(t.x) % 6 == 0]
     tips = np.concatenate([np.stack([t.x, t.y], axis=1).reshape(-1, 6, 2)[:, 1] for t in arrows])
@@ -90,7 +106,9 @@ def test_axes_hold_every_arrow(kind, n):
             *_, lat, lon = region(n, 5.0, rng)
             tb.plot.earth_map(lat, lon, rng.standard_normal((n, 2)), axes=axes[0, 0])
         else:
-            tb.plot.field(rng.standard_normal((n, dim)), rng.standard_normal((n, dim)), axes=axes[0, 0])
+            tb.plot.field(
+                rng.standard_normal((n, dim)), rng.standard_normal((n, dim)), axes=axes[0, 0]
+            )
         figure.canvas.draw()
     (arrows,) = (c for c in axes[0, 0].collections if hasattr(c, "U"))
     tips = arrows.XY + np.stack([arrows.U, arrows.V], axis=1)

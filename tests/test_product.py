@@ -23,7 +23,8 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def matrix_of(d, dtype, reflections, n=130, sort=True):
-    """A random block-sparse matrix in the library's storage, with rows of very different length, one of them empty.
+    """A random block-sparse matrix in the library's storage, with rows of very different length,
+    one of them empty.
 
     ``sort``: results go to other rows than inputs come from.
     """
@@ -59,7 +60,9 @@ def assert_close(got, expected, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("d, reflections", [(1, False), (2, False), (2, True), (3, False), (5, False)])
+@pytest.mark.parametrize(
+    "d, reflections", [(1, False), (2, False), (2, True), (3, False), (5, False)]
+)
 def test_step_equals_the_reference_at_every_number_of_channels(d, reflections, dtype):
     matrix = matrix_of(d, dtype, reflections)
     for channels in CHANNELS:
@@ -105,7 +108,9 @@ def test_the_result_may_overwrite_z(d, dtype):
         assert_close(z, expected, dtype)
 
 
-@pytest.mark.parametrize("d, dtype, sources, targets", all_pairs([1, 2, 3, 5], DTYPES, [0, 2], [0, 3]), ids=str)
+@pytest.mark.parametrize(
+    "d, dtype, sources, targets", all_pairs([1, 2, 3, 5], DTYPES, [0, 2], [0, 3]), ids=str
+)
 def test_sources_and_targets(d, dtype, sources, targets):
     """Signals added to the step, and running sums that the step is added to."""
     matrix = matrix_of(d, dtype, reflections=True)
@@ -141,7 +146,9 @@ def test_no_channels_and_no_points_moved(d):
     assert torch.equal(x, before)  # inputs are read only
 
 
-@pytest.mark.parametrize("space", [Sphere(1), Sphere(2), KleinBottle(), Sphere(3), Sphere(5)], ids=repr)
+@pytest.mark.parametrize(
+    "space", [Sphere(1), Sphere(2), KleinBottle(), Sphere(3), Sphere(5)], ids=repr
+)
 @pytest.mark.parametrize("layout", ["strided", "permuted", "offset", "expanded"])
 def test_any_memory_layout_gives_the_same_product(space, layout):
     lap = bundle_of(space).laplacian()
@@ -181,7 +188,8 @@ def test_gradients_of_first_and_second_order(space):
 
 
 def test_gradient_is_the_transposed_product():
-    """Not the product itself: the operator is self-adjoint in the mass, not in the plain inner product."""
+    """Not the product itself: the operator is self-adjoint in the mass, not in the plain inner
+    product."""
     lap = bundle_of(FlatTorus((1.0, 0.7))).laplacian()
     x = torch.randn(lap.num_points, 2, 3, dtype=torch.float64, requires_grad=True)
     g = torch.randn(lap.num_points, 2, 3, dtype=torch.float64)

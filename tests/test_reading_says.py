@@ -1,4 +1,5 @@
-"""What a reader leaves out, it says: other vectors, unknown columns, later times; and arrays it does not know stay."""
+"""What a reader leaves out, it says: other vectors, unknown columns, later times; and arrays it
+does not know stay."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,12 @@ from tool import run
 
 from tangentbundle import earth
 from tangentbundle.earth.xarrays import other_pairs
-from tangentbundle.errors import BoundaryWarning, InvalidInputError, SuspiciousDataWarning, UnitsError
+from tangentbundle.errors import (
+    BoundaryWarning,
+    InvalidInputError,
+    SuspiciousDataWarning,
+    UnitsError,
+)
 from tangentbundle.io import Request, read_field, write_field
 
 PAIRS = {
@@ -22,7 +28,12 @@ PAIRS = {
     "axes": ("x_wind_850", "y_wind_850"),
     "standard names": ("first", "second"),
 }
-NO_PAIRS = [("u10_std", "v10_std"), ("uncertainty", "visibility"), ("pressure", "humidity"), ("u_qc", "v_qc")]
+NO_PAIRS = [
+    ("u10_std", "v10_std"),
+    ("uncertainty", "visibility"),
+    ("pressure", "humidity"),
+    ("u_qc", "v_qc"),
+]
 
 
 def winds(names=(), n=6):
@@ -30,7 +41,8 @@ def winds(names=(), n=6):
     values = np.random.default_rng(0).standard_normal((2 + len(names), n, n))
     variables = dict(zip(("u10", "v10", *names), values, strict=True))
     ds = xr.Dataset(
-        {k: (("lat", "lon"), a, {"units": "m s-1"}) for k, a in variables.items()}, {"lat": lat, "lon": lon}
+        {k: (("lat", "lon"), a, {"units": "m s-1"}) for k, a in variables.items()},
+        {"lat": lat, "lon": lon},
     )
     if names == PAIRS["standard names"]:
         ds["first"].attrs["standard_name"] = "eastward_sea_water_velocity"
@@ -45,14 +57,19 @@ def test_a_second_pair_of_components_is_named(names, tmp_path, monkeypatch):
     ds = winds(names)
     assert other_pairs(ds, ("u10", "v10")) == [names]
     for call in (lambda d: earth.smooth(d, "3000 km"), earth.decompose, earth.divergence):
-        with pytest.warns(SuspiciousDataWarning, match=rf"u10, v10 are used, {', '.join(names)} not"):
+        with pytest.warns(
+            SuspiciousDataWarning, match=rf"u10, v10 are used, {', '.join(names)} not"
+        ):
             call(ds)
     chosen = earth.smooth(ds, "3000 km", vectors=names)
     assert not np.allclose(chosen[names[0]], ds[names[0]]) and np.array_equal(chosen.u10, ds.u10)
     monkeypatch.chdir(tmp_path)
     ds.to_netcdf("wind.nc")
     for command in (("filter", "--scale", "3000 km"), ("decompose",)):
-        assert f"--vectors {','.join(names)}" in run(command[0], "wind.nc", *command[1:], "-o", "out.nc").stderr
+        assert (
+            f"--vectors {','.join(names)}"
+            in run(command[0], "wind.nc", *command[1:], "-o", "out.nc").stderr
+        )
 
 
 @pytest.mark.parametrize("names", NO_PAIRS)
@@ -65,26 +82,42 @@ def test_other_variables_are_no_pair(names):
 def test_decompositions_of_stations_speak_of_the_boundary(seed, tmp_path, monkeypatch):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 80))
-    columns = {"lat": 45 + 8 * rng.random(n), "lon": 5 + 12 * rng.random(n), "u10": rng.random(n), "v10": rng.random(n)}
+    columns = {
+        "lat": 45 + 8 * rng.random(n),
+        "lon": 5 + 12 * rng.random(n),
+        "u10": rng.random(n),
+        "v10": rng.random(n),
+    }
     monkeypatch.chdir(tmp_path)
     pd.DataFrame(columns).to_csv("stations.csv", index=False)
     assert f"of {n} cells lie there" in run("decompose", "stations.csv", "-o", "parts.csv").stderr
-    ds = xr.Dataset({name: ("station", a) for name, a in columns.items()}).set_coords(["lat", "lon"])
+    ds = xr.Dataset({name: ("station", a) for name, a in columns.items()}).set_coords(
+        ["lat", "lon"]
+    )
     with pytest.warns(BoundaryWarning, match="region has an edge"):
         earth.decompose(ds)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize(("places", "names"), [(("lat", "lon"), ("ff10", "dd10")), (("x", "y", "z"), ("a", "b", "c"))])
+@pytest.mark.parametrize(
+    ("places", "names"), [(("lat", "lon"), ("ff10", "dd10")), (("x", "y", "z"), ("a", "b", "c"))]
+)
 def test_inspecting_names_columns_of_unknown_numbers(places, names, suffix, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     monkeypatch.chdir(tmp_path)
     points = rng.standard_normal((60, 3))
     points = 10 * points[:, : len(places)] / np.linalg.norm(points, axis=1, keepdims=True)
-    table = pd.DataFrame(points, columns=places).assign(station=[f"s{k}" for k in range(60)], number=range(60))
-    for file, extra in (("known", {}), ("unknown", dict(zip(names, rng.standard_normal((3, 60)), strict=False)))):
+    table = pd.DataFrame(points, columns=places).assign(
+        station=[f"s{k}" for k in range(60)], number=range(60)
+    )
+    for file, extra in (
+        ("known", {}),
+        ("unknown", dict(zip(names, rng.standard_normal((3, 60)), strict=False))),
+    ):
         path = tmp_path / f"{file}.{suffix}"
-        write = table.assign(**extra).to_csv if suffix == "csv" else table.assign(**extra).to_parquet
+        write = (
+            table.assign(**extra).to_csv if suffix == "csv" else table.assign(**extra).to_parquet
+        )
         write(path, index=False)
     said = run("inspect", f"unknown.{suffix}", "-k", "0").stderr
     assert all(name in said for name in names) and "--vectors" in said and "station" not in said
@@ -107,7 +140,9 @@ def test_series_are_not_taken_for_duplicates(name, suffix, tmp_path):
     """Dropping rows is not the advice for a series in time, and is said if it was asked for."""
     rng, n = np.random.default_rng(0), 20
     places = pd.DataFrame({"lat": 60 * rng.random(n), "lon": 60 * rng.random(n)})
-    rows = [places.assign(u=rng.random(n), v=rng.random(n), **{name: label}) for label in LABELS[name]]
+    rows = [
+        places.assign(u=rng.random(n), v=rng.random(n), **{name: label}) for label in LABELS[name]
+    ]
     series, path = pd.concat(rows), tmp_path / f"a.{suffix}"
 
     def write(table):
@@ -119,7 +154,9 @@ def test_series_are_not_taken_for_duplicates(name, suffix, tmp_path):
             table.to_parquet(path, index=False)
 
     write(series)
-    with pytest.raises(InvalidInputError, match=f"40 of 60 points coincide.*by column {name}") as caught:
+    with pytest.raises(
+        InvalidInputError, match=f"40 of 60 points coincide.*by column {name}"
+    ) as caught:
         read_field(path)
     assert "drop_duplicates" not in str(caught.value)
     with pytest.warns(SuspiciousDataWarning, match="40 of 60 rows are left out"):
@@ -133,12 +170,23 @@ def test_series_are_not_taken_for_duplicates(name, suffix, tmp_path):
 @pytest.mark.parametrize(("n", "fields"), [(30, 1), (30, 4), (12, 12), (12, 3)])
 @pytest.mark.parametrize("as_columns", [True, False])
 def test_archives_keep_arrays_of_any_shape(as_columns, n, fields, tmp_path):
-    """Without some points: arrays with one value a point lose these, and all others are as they were."""
+    """Without some points: arrays with one value a point lose these, and all others are as they
+    were."""
     rng = np.random.default_rng(n + fields)
     points, vectors = rng.standard_normal((n, 3)), rng.standard_normal((fields, n, 3))
     vectors = vectors if fields > 1 else vectors[0]
-    arrays = {"points": points, "vectors": vectors, "pressure": rng.random((fields, n, 3)), "mass": rng.random(n)}
-    others = {"scalar": np.array(3.5), "years": np.arange(5), "matrix": np.ones((2, 7)), "text": np.array(["a", "b"])}
+    arrays = {
+        "points": points,
+        "vectors": vectors,
+        "pressure": rng.random((fields, n, 3)),
+        "mass": rng.random(n),
+    }
+    others = {
+        "scalar": np.array(3.5),
+        "years": np.arange(5),
+        "matrix": np.ones((2, 7)),
+        "text": np.array(["a", "b"]),
+    }
     others |= {"time": np.datetime64("2026-01-01") + np.arange(fields)}
     if as_columns:
         arrays = dict(zip("xyz", points.T, strict=True)) | {"mass": arrays["mass"]}

@@ -14,7 +14,13 @@ from safetensors.torch import save_file
 import tangentbundle as tb
 from stress.damage import forge
 from tangentbundle.architecture import CLASSES
-from tangentbundle.errors import DamagedFileError, DTypeError, InvalidInputError, NonFiniteError, OutputError
+from tangentbundle.errors import (
+    DamagedFileError,
+    DTypeError,
+    InvalidInputError,
+    NonFiniteError,
+    OutputError,
+)
 
 nn = tb.nn
 
@@ -23,7 +29,9 @@ NETWORKS = {
     "learned": nn.TNN([2, 3, 3, 1], filters=[tb.Heat(torch.nn.Parameter(torch.tensor(0.2)))]),
     "classes": nn.TNN([1, 4], activation=nn.NormTanh(), readout=nn.InvariantReadout(4, 3)),
     "sum": nn.TNN([1, 4, 1], readout=nn.SumReadout(1, 2, seed=5)),
-    "method": nn.TNN([1, 4, 1], method=tb.Chebyshev(1e-5), output=nn.AmbientThenProject(torch.relu)),
+    "method": nn.TNN(
+        [1, 4, 1], method=tb.Chebyshev(1e-5), output=nn.AmbientThenProject(torch.relu)
+    ),
     "generator": nn.TNN([1, 4, 1], seed=torch.Generator().manual_seed(7)),
     "recurrent": nn.RecurrentTNN([1, 2, 1]),
     "gru": nn.GatedTNN([1, 4, 1], step=0.1),
@@ -38,15 +46,21 @@ def test_round_trip(name, tmp_path):
     tb.save(net, tmp_path / "net.safetensors")
     again = tb.load(tmp_path / "net.safetensors")
     assert type(again) is type(net) and repr(again) == repr(net)
-    for (key, a), (other, b) in zip(net.state_dict().items(), again.state_dict().items(), strict=True):
+    for (key, a), (other, b) in zip(
+        net.state_dict().items(), again.state_dict().items(), strict=True
+    ):
         assert key == other and a.dtype == b.dtype and torch.equal(a, b)
-    assert [p.requires_grad for p in net.parameters()] == [p.requires_grad for p in again.parameters()]
+    assert [p.requires_grad for p in net.parameters()] == [
+        p.requires_grad for p in again.parameters()
+    ]
     assert not any(t.is_meta for t in (*again.parameters(), *again.buffers()))
 
 
 @pytest.mark.parametrize("name", ["paper", "learned", "classes", "method"])
 def test_same_output_after_a_round_trip(name, tmp_path):
-    lap = tb.TangentBundle.from_points(torch.from_numpy(tb.manifolds.Sphere(2).sample(80, seed=0)).float()).laplacian()
+    lap = tb.TangentBundle.from_points(
+        torch.from_numpy(tb.manifolds.Sphere(2).sample(80, seed=0)).float()
+    ).laplacian()
     net = NETWORKS[name]
     x = torch.randn(80, 2, net.arguments["channels"][0], generator=torch.Generator().manual_seed(0))
     tb.save(net, tmp_path / "net")
@@ -88,7 +102,10 @@ def test_every_flipped_bit_and_cut_is_detected(saved, tmp_path_factory, data):
     except DamagedFileError:
         return
     # what may change unseen is blank space in the header
-    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), NETWORKS["paper"].parameters(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(again.parameters(), NETWORKS["paper"].parameters(), strict=True)
+    )
     assert repr(again) == repr(NETWORKS["paper"])
 
 
@@ -142,7 +159,9 @@ ARCHITECTURES = {
     "network as readout": tnn(readout=tnn()),
     "NaN as step": tnn(step=float("nan")),
     "wide layers": tnn(channels=[20_000, 20_000, 1]),
-    "wide readout": tnn(readout={"class": "InvariantReadout", "arguments": {"channels": 20_000, "outputs": 1}}),
+    "wide readout": tnn(
+        readout={"class": "InvariantReadout", "arguments": {"channels": 20_000, "outputs": 1}}
+    ),
     "many layers": tnn(channels=[1] * 100_000),
     "many taps": tnn(taps=10**9),
     "high order": tnn(method={"class": "Chebyshev", "arguments": {"order": 10**9}}),
@@ -167,11 +186,15 @@ def test_forged_architectures(name, tmp_path):
     with pytest.raises(DamagedFileError, match=r"not JSON|no network") as caught:
         tb.load(tmp_path / "net")
     assert len(str(caught.value)) < 600 + len(str(tmp_path))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000 and time.process_time() - start < 2
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000
+        and time.process_time() - start < 2
+    )
 
 
 @pytest.mark.parametrize(
-    "dtype", [torch.float16, torch.bfloat16, torch.float8_e5m2, torch.int64, torch.bool, torch.cfloat]
+    "dtype",
+    [torch.float16, torch.bfloat16, torch.float8_e5m2, torch.int64, torch.bool, torch.cfloat],
 )
 def test_forged_dtypes(dtype, tmp_path):
     forge(tmp_path / "net", {name: w.to(dtype) for name, w in WEIGHT.items()}, json.dumps(tnn()))
@@ -198,7 +221,9 @@ def test_forged_weights(change, message, tmp_path):
         tb.load(tmp_path / "net")
 
 
-@pytest.mark.parametrize("spoil", [lambda w: w.fill_(torch.nan), lambda w: w.fill_(-torch.inf)], ids=["NaN", "inf"])
+@pytest.mark.parametrize(
+    "spoil", [lambda w: w.fill_(torch.nan), lambda w: w.fill_(-torch.inf)], ids=["NaN", "inf"]
+)
 def test_what_load_refuses_is_not_saved(spoil, tmp_path):
     net = nn.TNN([1, 2, 1])
     with torch.no_grad():

@@ -1,4 +1,5 @@
-"""Whatever trains can be saved: every part and network of a registry comes back with the same outputs."""
+"""Whatever trains can be saved: every part and network of a registry comes back with the same
+outputs."""
 
 import functools
 import io
@@ -14,7 +15,12 @@ from safetensors import safe_open
 
 import tangentbundle as tb
 from tangentbundle.architecture import Builder, Description, describe
-from tangentbundle.errors import DamagedFileError, ForeignPartError, InvalidInputError, NotSavedWarning
+from tangentbundle.errors import (
+    DamagedFileError,
+    ForeignPartError,
+    InvalidInputError,
+    NotSavedWarning,
+)
 from tangentbundle.nn.activations import FUNCTIONS
 
 nn = tb.nn
@@ -70,7 +76,10 @@ def test_the_registry_has_every_class_of_the_library():
 def test_what_trains_can_be_trained_again_after_loading(tmp_path):
     lap = bundle(torch.float32).laplacian()
     x = torch.randn(24, 2, 1, generator=torch.Generator().manual_seed(0))
-    filters = [tb.Heat(parameter(0.2)), network_parts.Rational(parameter(0.7)) @ tb.Tikhonov(parameter(0.1))]
+    filters = [
+        tb.Heat(parameter(0.2)),
+        network_parts.Rational(parameter(0.7)) @ tb.Tikhonov(parameter(0.1)),
+    ]
     net = nn.TNN([1, 3, 1], filters=filters, activation=network_parts.PerChannel())
     tb.fit(net, [(x, lap, 0.5 * x)], epochs=3, checkpoint=tmp_path / "a", progress=False)
     tb.save(net, tmp_path / "net")
@@ -95,8 +104,14 @@ def test_parts_of_a_users_own_must_be_allowed(tmp_path):
     local = local_parts()
     cases = {
         "Rational": (nn.TNN([1, 1], filters=[network_parts.Rational(0.3)]), network_parts.Rational),
-        "PerChannel": (nn.TNN([1, 2, 1], activation=network_parts.PerChannel()), network_parts.PerChannel),
-        "slope": (nn.TNN([1, 2, 1], activation=nn.Coordinatewise(network_parts.slope)), network_parts.slope),
+        "PerChannel": (
+            nn.TNN([1, 2, 1], activation=network_parts.PerChannel()),
+            network_parts.PerChannel,
+        ),
+        "slope": (
+            nn.TNN([1, 2, 1], activation=nn.Coordinatewise(network_parts.slope)),
+            network_parts.slope,
+        ),
         "Stack": (network_parts.Stack(1, 2), network_parts.Stack),
         "Local": (nn.TNN([1, 2, 1], activation=local()), local),
     }
@@ -191,10 +206,14 @@ class Fickle(nn.Activation):
 UNSAVEABLE = {
     "lambda": lambda: nn.TNN([1, 2, 1], activation=nn.Coordinatewise(lambda x: x)),
     "spectral lambda": lambda: nn.TNN([1, 1], filters=[tb.Spectral(lambda lam: 1 / (1 + lam))]),
-    "in a sum": lambda: nn.TNN([1, 1], filters=[tb.Heat(0.1) + tb.ImpulseResponse(lambda t: torch.exp(-t))]),
+    "in a sum": lambda: nn.TNN(
+        [1, 1], filters=[tb.Heat(0.1) + tb.ImpulseResponse(lambda t: torch.exp(-t))]
+    ),
     "closure": lambda: nn.TNN([1, 2, 1], activation=nn.Coordinatewise(with_closure(2.0))),
     "method": lambda: nn.TNN([1, 2, 1], activation=nn.Coordinatewise(nn.NormTanh().forward)),
-    "partial of a lambda": lambda: nn.TNN([1, 1], output=nn.Coordinatewise(functools.partial(lambda x, a: x, a=1))),
+    "partial of a lambda": lambda: nn.TNN(
+        [1, 1], output=nn.Coordinatewise(functools.partial(lambda x, a: x, a=1))
+    ),
     "class": lambda: nn.TNN([1, 1], output=Unrecorded(nn.NormTanh)),
     "buffer": lambda: nn.TNN([1, 1], output=Unrecorded(io.StringIO("text"))),
     "operator": lambda: nn.TNN([1, 1], output=Unrecorded(bundle(torch.float32).laplacian())),
@@ -203,15 +222,25 @@ UNSAVEABLE = {
     "hooks": lambda: nn.TNN([1, 1], output=Unrecorded(hooked())),
     "fickle": lambda: nn.TNN([1, 1], output=Fickle()),
     "nested": lambda: nn.TNN(
-        [1, 1], filters=[functools.reduce(lambda a, b: a + b, [tb.Heat(1.0)] * 400)], method=tb.Exact()
+        [1, 1],
+        filters=[functools.reduce(lambda a, b: a + b, [tb.Heat(1.0)] * 400)],
+        method=tb.Exact(),
     ),
     "another layer": lambda: changed(lambda net: net.layers.append(torch.nn.Linear(1, 1))),
-    "another readout": lambda: changed(lambda net: setattr(net, "readout", nn.InvariantReadout(1, 3))),
+    "another readout": lambda: changed(
+        lambda net: setattr(net, "readout", nn.InvariantReadout(1, 3))
+    ),
     "no readout": lambda: changed(lambda net: setattr(net, "readout", None)),
-    "another activation": lambda: changed(lambda net: net.layers[0].update({"activation": nn.Linear()})),
-    "another method": lambda: changed(lambda net: setattr(net.layers[0].conv, "method", tb.Exact())),
+    "another activation": lambda: changed(
+        lambda net: net.layers[0].update({"activation": nn.Linear()})
+    ),
+    "another method": lambda: changed(
+        lambda net: setattr(net.layers[0].conv, "method", tb.Exact())
+    ),
     "another step": lambda: changed(lambda net: setattr(net.layers[1].conv, "step", 2.0)),
-    "other filters": lambda: changed(lambda net: setattr(net.layers[1].conv, "bank", [tb.Heat(3.0)])),
+    "other filters": lambda: changed(
+        lambda net: setattr(net.layers[1].conv, "bank", [tb.Heat(3.0)])
+    ),
 }
 
 
@@ -246,7 +275,9 @@ def test_other_modules_and_trainings_without_files_are_free(tmp_path):
 
 def test_replicas_with_every_part_can_be_saved_one_by_one(tmp_path):
     filters = [tb.Heat(0.1) - network_parts.Rational(parameter(0.5)), tb.Heat(parameter(0.2))]
-    nets = tb.training.Replicas(lambda seed: nn.TNN([1, 2, 1], filters=filters, method=tb.Exact(), seed=seed), 2)
+    nets = tb.training.Replicas(
+        lambda seed: nn.TNN([1, 2, 1], filters=filters, method=tb.Exact(), seed=seed), 2
+    )
     lap = bundle(torch.float32).laplacian()
     x = torch.ones(2, 24, 2, 1)
     losses = lambda net, batch: (net(x, lap) - 2 * x).square().mean(dim=(1, 2, 3))  # noqa: E731
@@ -280,11 +311,18 @@ def test_files_of_earlier_versions_are_read(tmp_path):
     heat = {"class": "Heat", "arguments": {"t": {"parameter": 0.5}}}
     activation = {"class": "Coordinatewise", "arguments": {"function": {"function": "silu"}}}
     arguments = {"channels": [1, 1], "filters": [heat], "output": activation, "seed": 0}
-    tensors = {"layers.0.conv.weight": torch.full((1, 1, 1), 2.0), "layers.0.conv.learned.0": torch.tensor(0.25)}
-    write_tensors(tmp_path / "net", "tangentbundle.network", tensors, {"class": "TNN", "arguments": arguments})
+    tensors = {
+        "layers.0.conv.weight": torch.full((1, 1, 1), 2.0),
+        "layers.0.conv.learned.0": torch.tensor(0.25),
+    }
+    write_tensors(
+        tmp_path / "net", "tangentbundle.network", tensors, {"class": "TNN", "arguments": arguments}
+    )
     net, lap = tb.load(tmp_path / "net"), bundle(torch.float32).laplacian()
     x = torch.ones(24, 2, 1)
-    assert torch.allclose(net(x, lap), torch.nn.functional.silu(2 * tb.Heat(0.25)(lap, x)), atol=1e-6)
+    assert torch.allclose(
+        net(x, lap), torch.nn.functional.silu(2 * tb.Heat(0.25)(lap, x)), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["Popen", "torch.load", "hub", "functional", "Module", "Tensor"])
@@ -295,6 +333,11 @@ def test_forged_names_of_torch_are_refused(name, tmp_path):
     for function in ({"function": name}, {"module": name, "state": state}, {"dtype": name}):
         part = {"class": "Coordinatewise", "arguments": {"function": function}}
         notes = {"class": "TNN", "arguments": {"channels": [1, 1], "output": part}}
-        write_tensors(tmp_path / "net", "tangentbundle.network", {"layers.0.conv.weight": torch.ones(2, 1, 1)}, notes)
+        write_tensors(
+            tmp_path / "net",
+            "tangentbundle.network",
+            {"layers.0.conv.weight": torch.ones(2, 1, 1)},
+            notes,
+        )
         with pytest.raises(DamagedFileError, match="no network"):
             tb.load(tmp_path / "net")

@@ -7,7 +7,12 @@ import pytest
 import thin_shapes
 
 from tangentbundle import TangentBundle
-from tangentbundle.errors import AccuracyWarning, DisconnectedWarning, TangentBundleWarning, TooFewPointsError
+from tangentbundle.errors import (
+    AccuracyWarning,
+    DisconnectedWarning,
+    TangentBundleWarning,
+    TooFewPointsError,
+)
 from tangentbundle.geometry.graph import radius_graph
 from tangentbundle.geometry.scale import (
     MAX_NEIGHBORS,
@@ -29,7 +34,10 @@ def test_target_neighbors_grow_slower_than_n(d):
     sizes = [10, 100, 1000, 10_000, 100_000, 10**6]
     targets = [target_neighbors(n, d) for n in sizes]
     assert targets == sorted(targets)
-    assert all(least_neighbors(n, d) <= t <= min(MAX_NEIGHBORS, n - 1) for n, t in zip(sizes, targets, strict=True))
+    assert all(
+        least_neighbors(n, d) <= t <= min(MAX_NEIGHBORS, n - 1)
+        for n, t in zip(sizes, targets, strict=True)
+    )
     assert targets[-1] / 10**6 < 0.01 * targets[0] / 10
 
 
@@ -77,7 +85,9 @@ def test_connecting_radius_of_coincident_points():
 
 
 def test_pieces_far_apart_are_not_joined():
-    points = np.concatenate([np.arange(100.0), 102.5 + np.arange(100.0), 1e6 + np.arange(100.0)])[:, None]
+    points = np.concatenate([np.arange(100.0), 102.5 + np.arange(100.0), 1e6 + np.arange(100.0)])[
+        :, None
+    ]
     graph = radius_graph(points, 1.5)
     assert connecting_radius(points, graph, 3.0) == 1.0  # the longest edge there is
     assert connecting_radius(points, graph, 4.0) == 3.5
@@ -94,7 +104,9 @@ def test_automatic_scale_connects_and_is_local(space, n):
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_eps_shrinks_with_n(d):
-    eps = [TangentBundle.from_points(Sphere(d).sample(n, seed=0), dim=d).eps for n in (300, 1500, 7500)]
+    eps = [
+        TangentBundle.from_points(Sphere(d).sample(n, seed=0), dim=d).eps for n in (300, 1500, 7500)
+    ]
     assert eps[0] > 1.5 * eps[1] > 2.25 * eps[2]
 
 
@@ -133,7 +145,8 @@ def spectrum_error(shape, points, neighbors=None, count=8):
     ids=lambda value: getattr(value, "name", None),
 )
 def test_thin_shapes_have_right_eigenvalues(shape, n, limit):
-    """The usual number of neighbours would be wrong by factors: it reaches around tubes and into other sheets."""
+    """The usual number of neighbours would be wrong by factors: it reaches around tubes and into
+    other sheets."""
     assert spectrum_error(shape, shape.sample(n, seed=1)) < limit
 
 
@@ -157,7 +170,10 @@ def test_automatic_is_as_good_as_the_best_number_of_neighbors(shape, n):
     """Within a factor of 1.5, means over samples; errors below 3 % count as right."""
     clouds = [shape.sample(n, seed=seed) for seed in range(3)]
     automatic = np.mean([spectrum_error(shape, points) for points in clouds])
-    best = min(np.mean([spectrum_error(shape, points, k) for points in clouds]) for k in (12, 16, 24, 36, 54, 80))
+    best = min(
+        np.mean([spectrum_error(shape, points, k) for points in clouds])
+        for k in (12, 16, 24, 36, 54, 80)
+    )
     assert automatic <= max(1.5 * best, 0.03)
 
 
@@ -168,7 +184,9 @@ def test_curvature_of_cylinders(d, ambient):
     rng = np.random.default_rng(d)
     angle = rng.uniform(-1, 1, 60_000)
     flat = rng.uniform(-0.8, 0.8, (60_000, d - 1))
-    points = np.concatenate([np.stack([2 * np.sin(angle / 2), 2 * np.cos(angle / 2)], axis=1), flat], axis=1)
+    points = np.concatenate(
+        [np.stack([2 * np.sin(angle / 2), 2 * np.cos(angle / 2)], axis=1), flat], axis=1
+    )
     if ambient:
         points = points @ np.linalg.qr(rng.standard_normal((ambient, d + 1)))[0].T
     rows = np.flatnonzero((np.abs(angle) < 0.2) & (np.abs(flat) < 0.2).all(axis=1))[:50]
@@ -181,7 +199,9 @@ def test_curvature_of_cylinders(d, ambient):
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("shape, n", [(Torus(), 150), (Torus(1.0, 0.2), 1500), (Torus(1.0, 0.3), 5000)])
+@pytest.mark.parametrize(
+    "shape, n", [(Torus(), 150), (Torus(1.0, 0.2), 1500), (Torus(1.0, 0.3), 5000)]
+)
 def test_automatic_eps_does_not_depend_on_orientation_order_unit_and_origin(shape, n, seed):
     rng = np.random.default_rng(seed)
     points = shape.sample(n, seed=0)
@@ -205,7 +225,9 @@ def test_noise_does_not_narrow_the_scale(noise, ambient):
         assert automatic_neighbors(points, 2) >= 0.6 * target_neighbors(3000, 2)
 
 
-@pytest.mark.parametrize("shape", [Sphere(1), Sphere(2), Sphere(3), Sphere(5), FlatTorus(), Torus(1.0, 0.5)], ids=repr)
+@pytest.mark.parametrize(
+    "shape", [Sphere(1), Sphere(2), Sphere(3), Sphere(5), FlatTorus(), Torus(1.0, 0.5)], ids=repr
+)
 @pytest.mark.parametrize("n", [1000, 6000])
 def test_wide_shapes_keep_the_usual_number_of_neighbors(shape, n):
     points = shape.sample(n, seed=0)

@@ -100,7 +100,9 @@ def test_batches_channels_and_precisions(dtype):
     h = [0.5, 0.0, -0.25, 2.0]
     got = tb.FIR(h)(path, f)
     assert got.dtype == dtype
-    np.testing.assert_allclose(got, lfilter(h, [1.0], f, axis=2), atol=1e-5 if dtype == np.float32 else 1e-13)
+    np.testing.assert_allclose(
+        got, lfilter(h, [1.0], f, axis=2), atol=1e-5 if dtype == np.float32 else 1e-13
+    )
 
 
 def test_steps_of_several_points():
@@ -133,7 +135,8 @@ def test_composition_on_a_path_is_convolution_of_kernels():
 
 
 def test_the_generator_is_the_upwind_difference():
-    """It approximates -d/dx to first order, and delays by Euler steps that converge to the shift."""
+    """It approximates -d/dx to first order, and delays by Euler steps that converge to the
+    shift."""
     errors = []
     for n in (100, 200, 400):
         path = DirectedPath.of(n, spacing=1.0 / n)
@@ -162,9 +165,15 @@ def test_gradients_in_signal_and_taps():
     for operator in (path, path.adjoint, identity):
         x = random_signal(operator).requires_grad_()
         assert torch.autograd.gradcheck(lambda s, h, op=operator: tb.FIR(h, 0.25)(op, s), (x, h))
-        assert torch.autograd.gradgradcheck(lambda s, h, op=operator: tb.FIR(h, 0.25)(op, s), (x, h))
-    t = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)  # nothing depends on it, and nothing warns
-    assert torch.equal(tb.Heat(t)(path, x[:, :1].detach()), path.exponential(0.5, x[:, :1].detach()))
+        assert torch.autograd.gradgradcheck(
+            lambda s, h, op=operator: tb.FIR(h, 0.25)(op, s), (x, h)
+        )
+    t = torch.tensor(
+        0.5, dtype=torch.float64, requires_grad=True
+    )  # nothing depends on it, and nothing warns
+    assert torch.equal(
+        tb.Heat(t)(path, x[:, :1].detach()), path.exponential(0.5, x[:, :1].detach())
+    )
 
 
 # What is refused.
@@ -173,8 +182,14 @@ def test_gradients_in_signal_and_taps():
 def test_bad_times():
     path = DirectedPath.of(10, spacing=0.5)
     x = random_signal(path)
-    for h in (tb.Heat(0.3), tb.FIR([1.0, 1.0], step=0.75), tb.ImpulseResponse(lambda t: torch.exp(-t))):
-        with pytest.raises(InvalidInputError, match=r"spacing 0.5 .* integer multiples of it, not by"):
+    for h in (
+        tb.Heat(0.3),
+        tb.FIR([1.0, 1.0], step=0.75),
+        tb.ImpulseResponse(lambda t: torch.exp(-t)),
+    ):
+        with pytest.raises(
+            InvalidInputError, match=r"spacing 0.5 .* integer multiples of it, not by"
+        ):
             h(path, x)
     with pytest.raises(InvalidInputError, match="integer multiples"):
         path.exponential(-0.5, x)
@@ -183,7 +198,9 @@ def test_bad_times():
 def test_filters_without_impulses():
     for operator in (DirectedPath.of(5), Identity.of(5)):
         for h in (tb.Tikhonov(1.0), tb.Polynomial([1.0, 2.0]), tb.Heat(1.0) + tb.Tikhonov(2.0)):
-            with pytest.raises(InvalidInputError, match=r"no impulse response.*Use Heat, FIR or ImpulseResponse"):
+            with pytest.raises(
+                InvalidInputError, match=r"no impulse response.*Use Heat, FIR or ImpulseResponse"
+            ):
                 h(operator, random_signal(operator))
 
 

@@ -1,4 +1,5 @@
-"""Learned sheaves: gradients with respect to maps and weights, through products, filters and networks."""
+"""Learned sheaves: gradients with respect to maps and weights, through products, filters and
+networks."""
 
 import numpy as np
 import pytest
@@ -36,7 +37,8 @@ def laplacian(maps, weights, degrees=None):
 
 
 def dense(maps, weights, degrees):
-    """The same written out in plain torch; gradients of inverse roots by torch, for simple eigenvalues."""
+    """The same written out in plain torch; gradients of inverse roots by torch, for simple
+    eigenvalues."""
     d, eye = maps.shape[-1], torch.eye(maps.shape[-1], dtype=torch.float64)
     rows = []
     for e in range(5):
@@ -61,9 +63,12 @@ def dense(maps, weights, degrees):
 
 
 @pytest.mark.parametrize("degrees", NORMALIZATIONS, ids=repr)
-@pytest.mark.parametrize("d, k, orthogonal", [(1, 1, False), (2, 3, False), (3, 2, False), (3, 3, True)])
+@pytest.mark.parametrize(
+    "d, k, orthogonal", [(1, 1, False), (2, 3, False), (3, 2, False), (3, 3, True)]
+)
 def test_derivatives_of_products(d, k, orthogonal, degrees):
-    """Of first and second order; orthogonal maps have blocks with equal eigenvalues, k < d singular ones."""
+    """Of first and second order; orthogonal maps have blocks with equal eigenvalues, k < d singular
+    ones."""
     if k < d and degrees == BlockDegrees():
         degrees = BlockDegrees(0.1)  # a singular block has a discontinuous inverse
     maps, weights, x = inputs(d, k, orthogonal)
@@ -87,30 +92,44 @@ FILTERS = [tb.Heat(0.7), tb.FIR([0.5, -0.4, 0.3], 0.4)]
 @pytest.mark.parametrize("degrees", NORMALIZATIONS[:3], ids=repr)
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_filters_against_a_dense_reference(method, degrees):
-    """Values, and gradients in maps, weights and signals, by every method that has gradients in the operator."""
+    """Values, and gradients in maps, weights and signals, by every method that has gradients in the
+    operator."""
     maps, weights, x = inputs()
     lap, matrix = laplacian(maps, weights, degrees), dense(maps, weights, degrees)
     heat, step = torch.linalg.matrix_exp(-0.7 * matrix), torch.linalg.matrix_exp(-0.4 * matrix)
     fir = 0.5 * torch.eye(N * 2, dtype=torch.float64) - 0.4 * step + 0.3 * step @ step
     flat, shape = x.flatten(0, 1), x.shape
-    expected = [(heat @ flat).reshape(shape), (fir @ flat).reshape(shape), ((heat + 2 * fir) @ flat).reshape(shape)]
+    expected = [
+        (heat @ flat).reshape(shape),
+        (fir @ flat).reshape(shape),
+        ((heat + 2 * fir) @ flat).reshape(shape),
+    ]
     got = [*apply_bank(FILTERS, lap, x, method), merge_bank(FILTERS, lap, [x, 2 * x], method)]
     for mine, theirs in zip(got, expected, strict=True):
         assert relative_error(mine, theirs) < 1e-9
-        mine, theirs = (grad(y.sin().sum(), (maps, weights, x), retain_graph=True) for y in (mine, theirs))
+        mine, theirs = (
+            grad(y.sin().sum(), (maps, weights, x), retain_graph=True) for y in (mine, theirs)
+        )
         assert all(relative_error(a, b) < 1e-8 for a, b in zip(mine, theirs, strict=True))
 
 
 def test_derivatives_of_filters_of_first_and_second_order():
-    """In maps, weights, signal, times and taps together; one by the bank, one by the merged bank."""
-    t, h = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.4, [0.5, 0.2, -0.3]))
+    """In maps, weights, signal, times and taps together; one by the bank, one by the merged
+    bank."""
+    t, h = (
+        torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.4, [0.5, 0.2, -0.3])
+    )
 
     def bank(m, w, x, t, h):
-        return apply_bank([tb.Heat(t), tb.FIR(h, t)], laplacian(m, w, ScalarDegrees()), x, tb.Chebyshev(1e-13))[1]
+        return apply_bank(
+            [tb.Heat(t), tb.FIR(h, t)], laplacian(m, w, ScalarDegrees()), x, tb.Chebyshev(1e-13)
+        )[1]
 
     def merged(m, w, x, t, h):
         filters = [tb.Heat(t), tb.FIR(h, t)]
-        return merge_bank(filters, laplacian(m, w, ScalarDegrees()), [x, x.sin()], tb.Chebyshev(1e-13))
+        return merge_bank(
+            filters, laplacian(m, w, ScalarDegrees()), [x, x.sin()], tb.Chebyshev(1e-13)
+        )
 
     for function in (bank, merged):
         assert gradcheck(function, (*inputs(), t, h), fast_mode=True)
@@ -119,7 +138,8 @@ def test_derivatives_of_filters_of_first_and_second_order():
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_low_orders(order):
-    """The expansion of a polynomial of degree one is that polynomial; of order zero it is a number."""
+    """The expansion of a polynomial of degree one is that polynomial; of order zero it is a
+    number."""
     maps, weights, x = inputs()
     y = tb.Polynomial([1.0, 0.5])(laplacian(maps, weights), x, tb.Chebyshev(order=order))
     got = grad(y.square().sum(), (maps, weights), materialize_grads=True)
@@ -131,8 +151,14 @@ def test_low_orders(order):
 def networks():
     return {
         "TNN": (lambda: tb.nn.TNN([2, 3, 1], step=0.3), lambda net, x, lap: net(x, lap)),
-        "recurrent": (lambda: tb.nn.RecurrentTNN([2, 3, 2]), lambda net, x, lap: net(torch.stack([x, x / 2]), lap)[0]),
-        "gated": (lambda: tb.nn.GatedTNN([2, 3, 2]), lambda net, x, lap: net(torch.stack([x, x / 2]), lap)[0]),
+        "recurrent": (
+            lambda: tb.nn.RecurrentTNN([2, 3, 2]),
+            lambda net, x, lap: net(torch.stack([x, x / 2]), lap)[0],
+        ),
+        "gated": (
+            lambda: tb.nn.GatedTNN([2, 3, 2]),
+            lambda net, x, lap: net(torch.stack([x, x / 2]), lap)[0],
+        ),
     }
 
 
@@ -158,7 +184,8 @@ def test_joined_sheaves():
 
 
 def test_memory_does_not_grow_with_the_order():
-    """What a filter saves for its backward pass are a few signals and the blocks, whatever the order."""
+    """What a filter saves for its backward pass are a few signals and the blocks, whatever the
+    order."""
     maps, weights, x = inputs()
     sizes = []
     for order in (3, 60):
@@ -187,14 +214,19 @@ def test_the_compiled_kernel_equals_its_reference(d, channels, dtype):
 
 
 def test_operators_for_the_compiler():
-    """Shapes on fake tensors, and derivatives as registered; then a layer that learns its maps, compiled."""
+    """Shapes on fake tensors, and derivatives as registered; then a layer that learns its maps,
+    compiled."""
     maps, weights, x = inputs()
     matrix = laplacian(maps.detach(), weights.detach()).curve
     y, a = torch.stack([x, 2 * x]).detach(), torch.rand(2, 4, dtype=torch.float64)
     utilities = ("test_schema", "test_faketensor", "test_aot_dispatch_static")
-    torch.library.opcheck(outer.operator, (*matrix, x.detach(), x.detach(), 0.5), test_utils=utilities)
     torch.library.opcheck(
-        chebyshev.sensitivity.operator, (*matrix, x.detach(), y, a, 0.5, 0.5, True), test_utils=utilities
+        outer.operator, (*matrix, x.detach(), x.detach(), 0.5), test_utils=utilities
+    )
+    torch.library.opcheck(
+        chebyshev.sensitivity.operator,
+        (*matrix, x.detach(), y, a, 0.5, 0.5, True),
+        test_utils=utilities,
     )
     graph = tb.Sheaf.from_edges(EDGES, maps, weights, N).graph
 
@@ -202,7 +234,9 @@ def test_operators_for_the_compiler():
         return tb.Sheaf(graph, maps).laplacian(ScalarDegrees()).apply(x).square().sum()
 
     some = maps.detach()[:5].requires_grad_()
-    expected, got = (grad(f(some, x), (some, x)) for f in (layer, torch.compile(layer, backend="aot_eager")))
+    expected, got = (
+        grad(f(some, x), (some, x)) for f in (layer, torch.compile(layer, backend="aot_eager"))
+    )
     assert all(relative_error(a, b) < 1e-12 for a, b in zip(got, expected, strict=True))
 
 

@@ -1,4 +1,5 @@
-"""The spectrum of the estimated Laplacian against the known one, from bare points and automatic scales."""
+"""The spectrum of the estimated Laplacian against the known one, from bare points and automatic
+scales."""
 
 from functools import cache
 
@@ -23,7 +24,11 @@ SCALARS_S2 = (3, 5, 7), (2.0, 6.0, 12.0)
 def sphere_spectrum(n: int, seed: int, dim: int = 2, ratio: float | None = None) -> np.ndarray:
     """The lowest three groups and one eigenvalue more; read-only."""
     sphere = Sphere(dim)
-    points = sphere.sample(n, seed=seed) if ratio is None else sphere.sample_nonuniform(n, ratio, seed=seed)
+    points = (
+        sphere.sample(n, seed=seed)
+        if ratio is None
+        else sphere.sample_nonuniform(n, ratio, seed=seed)
+    )
     bundle = TangentBundle.from_points(points)
     assert bundle.dim == dim
     multiplicities = {2: VECTORS_S2, 3: VECTORS_S3}[dim][0]
@@ -48,7 +53,8 @@ def test_sphere_5000():
 
 
 def test_convergence_on_the_sphere():
-    """The errors of eigenvalues fall at least as the square root of n; those of group means are small already."""
+    """The errors of eigenvalues fall at least as the square root of n; those of group means are
+    small already."""
     exact = np.repeat(VECTORS_S2[1], VECTORS_S2[0])
     coarse, fine = (sphere_spectrum(n, 0)[: len(exact)] / exact - 1 for n in (1250, 5000))
     assert np.abs(fine).mean() < 0.5 * np.abs(coarse).mean()
@@ -85,7 +91,8 @@ def test_the_sampling_density_drops_out():
 
 
 def test_an_estimate_without_density_correction_would_fail_the_same_check():
-    """The check above has teeth: weights by plain degrees shift the first group by more than 3 %."""
+    """The check above has teeth: weights by plain degrees shift the first group by more than 3
+    %."""
     shifts = []
     for ratio in (1.0, 5.0):
         points = Sphere(2).sample_nonuniform(1000, ratio, seed=0)
@@ -116,15 +123,20 @@ def test_scalar_bundle_of_the_sphere():
     lap = TangentBundle.from_points(Sphere(2).sample(5000, seed=0)).scalar().laplacian()
     values, functions = lap.spectrum(17, tol=1e-8)
     assert values[0] < 1e-6
-    np.testing.assert_allclose(np.abs(functions[:, 0, 0]), 1.0, rtol=1e-4)  # the constant, of mass norm one
+    np.testing.assert_allclose(
+        np.abs(functions[:, 0, 0]), 1.0, rtol=1e-4
+    )  # the constant, of mass norm one
     errors = group_errors(values[1:], *SCALARS_S2)
     assert errors.mean() < 0.008
     assert_separated(values[1:], SCALARS_S2[0], 3.0)
 
 
-@pytest.mark.parametrize("kernel", [kernels.Uniform(), kernels.Epanechnikov(), kernels.Biweight(), kernels.Gaussian(3)])
+@pytest.mark.parametrize(
+    "kernel", [kernels.Uniform(), kernels.Epanechnikov(), kernels.Biweight(), kernels.Gaussian(3)]
+)
 def test_every_kernel_is_calibrated(kernel):
-    """The same eigenvalues, whatever the kernel, though the uncalibrated ones differ by the constant."""
+    """The same eigenvalues, whatever the kernel, though the uncalibrated ones differ by the
+    constant."""
     points = Sphere(2).sample(2000, seed=0)
     values, _ = TangentBundle.from_points(points, kernel=kernel).laplacian().spectrum(6, tol=1e-7)
     assert abs(values.mean() - 1.0) < 0.01
@@ -134,11 +146,16 @@ def test_every_kernel_is_calibrated(kernel):
 def test_uncalibrated_differs_by_exactly_the_constant(dim):
     points = Sphere(dim).sample(400, seed=0)
     bundle = TangentBundle.from_points(points, dim=dim)
-    plain, calibrated = bundle.laplacian(calibrate=False), bundle.laplacian(calibrate=KernelMoments(), order=1)
+    plain, calibrated = (
+        bundle.laplacian(calibrate=False),
+        bundle.laplacian(calibrate=KernelMoments(), order=1),
+    )
     c = bundle.kernel.calibration(dim)
     assert plain.scale == bundle.eps
     assert calibrated.scale == c * bundle.eps
-    np.testing.assert_allclose(plain.spectrum(9)[0], c * calibrated.spectrum(9)[0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        plain.spectrum(9)[0], c * calibrated.spectrum(9)[0], rtol=1e-9, atol=1e-12
+    )
     x = np.random.default_rng(0).standard_normal((400, dim, 2))
     np.testing.assert_allclose(plain @ x, c * (calibrated @ x), rtol=1e-9, atol=1e-11)
 
@@ -147,7 +164,9 @@ CLOUDS = {
     "random points": lambda: Sphere(2).sample(4000, seed=1),
     "a lattice": lambda: fibonacci(4000),
     "uneven density": lambda: Sphere(2).sample_nonuniform(4000, 3.0, seed=1),
-    "noise": lambda: Sphere(2).sample(4000, seed=1) + 0.01 * np.random.default_rng(7).standard_normal((4000, 3)),
+    "noise": lambda: (
+        Sphere(2).sample(4000, seed=1) + 0.01 * np.random.default_rng(7).standard_normal((4000, 3))
+    ),
 }
 
 
@@ -170,7 +189,8 @@ def test_few_neighbours_are_calibrated_by_the_sample(name):
 
 
 def test_the_sample_constant_is_one_of_the_shape():
-    """It changes with neither units, position nor orientation, and clouds without a scale of their own keep c."""
+    """It changes with neither units, position nor orientation, and clouds without a scale of their
+    own keep c."""
     points = Sphere(2).sample(1500, seed=0)
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
     factors = []
@@ -186,12 +206,16 @@ def test_the_sample_constant_is_one_of_the_shape():
 
 
 def test_radius_scales_eigenvalues_by_its_inverse_square():
-    small, large = (TangentBundle.from_points(r * Sphere(2).sample(1500, seed=0)).laplacian() for r in (1.0, 6371.0))
+    small, large = (
+        TangentBundle.from_points(r * Sphere(2).sample(1500, seed=0)).laplacian()
+        for r in (1.0, 6371.0)
+    )
     np.testing.assert_allclose(large.spectrum(6)[0] * 6371.0**2, small.spectrum(6)[0], rtol=1e-6)
 
 
 def test_gradient_fields_of_harmonics_have_their_energy():
-    """Rayleigh quotients of exact eigenfields; point by point the operator is noisy, on average it is not."""
+    """Rayleigh quotients of exact eigenfields; point by point the operator is noisy, on average it
+    is not."""
     sphere = Sphere(2)
     points = sphere.sample(5000, seed=0)
     bundle = TangentBundle.from_points(points)
@@ -210,7 +234,8 @@ def dense_spectrum(lap):
 
 
 def test_multiple_eigenvalues_are_found_as_often_as_they_occur():
-    """On an oriented surface the quarter turn of the tangent planes doubles every eigenvalue exactly."""
+    """On an oriented surface the quarter turn of the tangent planes doubles every eigenvalue
+    exactly."""
     lap = TangentBundle.from_points(Sphere(2).sample(400, seed=0)).laplacian()
     assert lap.shape[0] > 600  # no dense solver
     expected = dense_spectrum(lap)
@@ -226,8 +251,12 @@ def test_sixteenfold_eigenvalues_of_a_lattice():
     points = np.stack([np.cos(a), np.sin(a), np.cos(b), np.sin(b)], axis=1)
     lap = TangentBundle.from_points(points, dim=2, eps=0.5).laplacian()
     expected = dense_spectrum(lap)
-    assert expected[1] < 1e-12 and expected[2] > 0.5  # translations: parallel fields, exactly in the kernel
-    assert np.ptp(expected[26:42]) < 1e-9 and expected[42] > expected[41] + 1e-3  # waves (1, 2) in all 8 ways, twice
+    assert (
+        expected[1] < 1e-12 and expected[2] > 0.5
+    )  # translations: parallel fields, exactly in the kernel
+    assert (
+        np.ptp(expected[26:42]) < 1e-9 and expected[42] > expected[41] + 1e-3
+    )  # waves (1, 2) in all 8 ways, twice
     values, fields = lap.spectrum(42)
     np.testing.assert_allclose(values, expected[:42], atol=1e-7)
     gram = np.einsum("n,ndi,ndj->ij", lap.mass.numpy(), fields, fields)
@@ -242,7 +271,8 @@ def test_too_tight_a_cluster_is_an_error_not_a_wrong_answer(monkeypatch):
 
 
 def test_the_sample_calibrates_only_where_its_energy_has_a_plateau():
-    """Coarse clouds and wide neighbourhoods at a boundary keep the kernel's constant; few neighbours are corrected."""
+    """Coarse clouds and wide neighbourhoods at a boundary keep the kernel's constant; few
+    neighbours are corrected."""
     sphere = Sphere(2).sample(4000, seed=0)
     clouds = {
         "coarse torus": (Torus().sample(200, seed=0), None, (1.0, 1.0)),
@@ -259,14 +289,17 @@ def test_the_sample_calibrates_only_where_its_energy_has_a_plateau():
 
 SINGLE = [
     (space, rows, seed)
-    for seed, space in enumerate((Sphere(1), Sphere(2), Torus(), KleinBottle(4), Sphere(3), FlatTorus((1.0, 0.7))))
+    for seed, space in enumerate(
+        (Sphere(1), Sphere(2), Torus(), KleinBottle(4), Sphere(3), FlatTorus((1.0, 0.7)))
+    )
     for rows in (640, 1100)
 ]
 
 
 @pytest.mark.parametrize("space, rows, seed", SINGLE, ids=str)
 def test_spectra_of_operators_in_single_precision(space, rows, seed):
-    """The rounded operator is as good as any other: its eigenpairs have the accuracy that is promised."""
+    """The rounded operator is as good as any other: its eigenpairs have the accuracy that is
+    promised."""
     points = space.sample(rows // space.dim, seed=seed).astype(np.float32)
     lap = TangentBundle.from_points(torch.from_numpy(points), dim=space.dim).laplacian()
     values, fields = lap.spectrum(30, tol=1e-11)

@@ -32,7 +32,9 @@ ROOT = Path(__file__).parents[1]
 # The suite itself, a little of each part.
 
 
-@pytest.mark.parametrize("entry", [e for e in entries.ENTRIES if e.name != "estimators"], ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "entry", [e for e in entries.ENTRIES if e.name != "estimators"], ids=lambda e: e.name
+)
 def test_entry_points(entry):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=RuntimeWarning)
@@ -108,7 +110,11 @@ def test_signals_that_are_not_finite_are_refused(bad, wrap):
     lap, x = bundle.laplacian(), np.ones((60, 2, 1))
     x[7, 1] = bad
     x = wrap(x)
-    calls = [lambda: lap @ x, lambda: tb.Heat(0.1)(lap, x), lambda: tb.Heat(0.1)(lap, x, tb.Chebyshev())]
+    calls = [
+        lambda: lap @ x,
+        lambda: tb.Heat(0.1)(lap, x),
+        lambda: tb.Heat(0.1)(lap, x, tb.Chebyshev()),
+    ]
     calls += [lambda: bundle.to_ambient(x), lambda: lap.norm(x), lambda: lap.to_frequency(x, 3)]
     for call in calls:
         with pytest.raises(NonFiniteError, match=r"index \(7, 1, 0\)"):
@@ -117,7 +123,9 @@ def test_signals_that_are_not_finite_are_refused(bad, wrap):
 
 def test_networks_and_batches_are_not_looked_at():
     """Hidden signals may be anything: a diverging training is told by its loss."""
-    lap = tb.TangentBundle.from_points(torch.from_numpy(Sphere(2).sample(60, seed=0)).float(), dim=2).laplacian()
+    lap = tb.TangentBundle.from_points(
+        torch.from_numpy(Sphere(2).sample(60, seed=0)).float(), dim=2
+    ).laplacian()
     x = torch.full((60, 2, 1), torch.nan)
     assert tb.nn.TNN([1, 1])(x, lap).isnan().all()
     assert torch.vmap(lambda part: lap @ part)(x.expand(3, 60, 2, 1)).isnan().all()
@@ -130,16 +138,21 @@ def test_noise_in_many_dimensions_is_told():
         warnings.simplefilter("error", SuspiciousDataWarning)
         tb.TangentBundle.from_points(points, dim=2)
     with pytest.warns(SuspiciousDataWarning, match="principal coordinates"):
-        tb.TangentBundle.from_points(points + 0.02 * np.random.default_rng(1).standard_normal(points.shape), dim=2)
+        tb.TangentBundle.from_points(
+            points + 0.02 * np.random.default_rng(1).standard_normal(points.shape), dim=2
+        )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_flat_is_not_twisted(seed):
-    """The two sides of a flat ellipsoid nearly touch at its rim; a Klein bottle stays what it is."""
+    """The two sides of a flat ellipsoid nearly touch at its rim; a Klein bottle stays what it
+    is."""
     for space, n in ((Ellipsoid((1.0, 1.0, 0.1)), 600), (KleinBottle(4), 600)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            report = tb.TangentBundle.from_points(space.sample(n, seed=seed), dim=2).diagnose(quiet=True)
+            report = tb.TangentBundle.from_points(space.sample(n, seed=seed), dim=2).diagnose(
+                quiet=True
+            )
         assert report.orientable == space.orientable
 
 
@@ -182,7 +195,9 @@ def test_a_single_array_is_no_archive(tmp_path):
 @pytest.mark.parametrize("header", ["{'descr': '<f8',", "{[]: 1}", "-" * 9000 + "1", "\t1\n  2"])
 def test_headers_of_arrays_are_parsed_with_care(header, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
-        archive.writestr("points.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+        archive.writestr(
+            "points.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+        )
     with pytest.raises(DamagedFileError, match="not a readable"):
         read_field(tmp_path / "a.npz")
 
@@ -202,7 +217,9 @@ def test_names_in_the_cache_have_no_folders(name, tmp_path):
 
 @pytest.mark.parametrize("option", [{"lr": -1.0}, {"lr": np.nan}, {"clip": 0.0}, {"patience": -3}])
 def test_options_of_training(option):
-    lap = tb.TangentBundle.from_points(torch.from_numpy(Sphere(2).sample(30, seed=0)).float(), dim=2).laplacian()
+    lap = tb.TangentBundle.from_points(
+        torch.from_numpy(Sphere(2).sample(30, seed=0)).float(), dim=2
+    ).laplacian()
     x = torch.ones(30, 2, 1)
     with pytest.raises(InvalidInputError, match=next(iter(option))):
         tb.fit(tb.nn.TNN([1, 1]), [(x, lap, x)], epochs=1, progress=False, **option)
@@ -221,7 +238,10 @@ def test_no_network_but_in_fetch(monkeypatch, tmp_path):
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
     data = tb.datasets.load_wind()
-    points, winds = data.points[::40], np.einsum("nda,na->nd", data.frames[::40], data.components[0, ::40])
+    points, winds = (
+        data.points[::40],
+        np.einsum("nda,na->nd", data.frames[::40], data.components[0, ::40]),
+    )
     bundle = tb.TangentBundle.from_points(points, dim=2)
     smooth = tb.Heat(0.1)(bundle.laplacian(), bundle.to_coordinates(winds))
     assert np.isfinite(smooth).all() and bundle.diagnose(quiet=True).components == 1
@@ -230,12 +250,21 @@ def test_no_network_but_in_fetch(monkeypatch, tmp_path):
 
 
 def test_hashes_belong_to_the_locked_versions():
-    locked = {line.split(" ;")[0].lower() for line in (ROOT / "requirements.lock").read_text().splitlines()}
-    lines = [line for line in (ROOT / "requirements.hashes").read_text().splitlines() if not line.startswith("#")]
+    locked = {
+        line.split(" ;")[0].lower()
+        for line in (ROOT / "requirements.lock").read_text().splitlines()
+    }
+    lines = [
+        line
+        for line in (ROOT / "requirements.hashes").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     assert len(lines) > 50
     for line in lines:
         requirement, _, digest = line.partition(" --hash=sha256:")
-        assert requirement.lower() in locked and len(digest) == 64, f"{requirement}: run scripts/lock_hashes.py"
+        assert requirement.lower() in locked and len(digest) == 64, (
+            f"{requirement}: run scripts/lock_hashes.py"
+        )
 
 
 def test_the_suite_can_be_called():

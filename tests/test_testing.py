@@ -74,8 +74,12 @@ def test_nan_does_not_pass():
 
 def test_random_orthogonal():
     turns = random_orthogonal(4000, 3)
-    np.testing.assert_allclose(turns.swapaxes(1, 2) @ turns, np.tile(np.eye(3), (4000, 1, 1)), atol=1e-12)
-    assert np.linalg.det(turns).mean() == pytest.approx(0, abs=0.06)  # reflections as often as rotations
+    np.testing.assert_allclose(
+        turns.swapaxes(1, 2) @ turns, np.tile(np.eye(3), (4000, 1, 1)), atol=1e-12
+    )
+    assert np.linalg.det(turns).mean() == pytest.approx(
+        0, abs=0.06
+    )  # reflections as often as rotations
     assert np.abs(turns.mean(axis=0)).max() < 0.05  # no preferred direction
     assert not np.array_equal(random_orthogonal(2, 2, seed=0), random_orthogonal(2, 2, seed=1))
 

@@ -1,4 +1,5 @@
-"""One policy for threads: they sleep while they wait, work on large arrays alone, and users' settings come back."""
+"""One policy for threads: they sleep while they wait, work on large arrays alone, and users'
+settings come back."""
 
 import itertools
 import os
@@ -16,16 +17,28 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import tangentbundle as tb
 from tangentbundle import parallel
-from tangentbundle.parallel import MIN_NUMBERS, num_threads, numbers_in, one_thread, run_ranges, threads_for
+from tangentbundle.parallel import (
+    MIN_NUMBERS,
+    num_threads,
+    numbers_in,
+    one_thread,
+    run_ranges,
+    threads_for,
+)
 
 LARGE = 2.0 * MIN_NUMBERS * parallel.SPINNING_FACTOR
 SMALL = MIN_NUMBERS / 2
 
 
 def counts():
-    """The limits of all libraries in this thread: OpenMP, the BLAS of NumPy and SciPy, torch and its MKL."""
+    """The limits of all libraries in this thread: OpenMP, the BLAS of NumPy and SciPy, torch and
+    its MKL."""
     libraries = {library["filepath"]: library["num_threads"] for library in threadpool_info()}
-    mkl = [line for line in torch.__config__.parallel_info().splitlines() if "mkl_get_max_threads" in line]
+    mkl = [
+        line
+        for line in torch.__config__.parallel_info().splitlines()
+        if "mkl_get_max_threads" in line
+    ]
     return libraries, torch.get_num_threads(), mkl
 
 
@@ -42,7 +55,8 @@ def user_threads(request):
 
 @pytest.mark.parametrize("nesting", [*itertools.product([SMALL, LARGE, None], repeat=3)])
 def test_settings_hold_inside_and_come_back(user_threads, nesting):
-    """The innermost context decides, unless ``one_thread`` (None) is around it; leaving restores what was before."""
+    """The innermost context decides, unless ``one_thread`` (None) is around it; leaving restores
+    what was before."""
     user = counts()
 
     def enter(rest, single):
@@ -99,7 +113,8 @@ def test_calls_from_many_threads_overlap_in_any_order(user_threads):
 
 
 def test_threads_born_meanwhile_have_the_users_number(user_threads):
-    """What torch gives to new threads is not changed by a limit that another thread has at that time."""
+    """What torch gives to new threads is not changed by a limit that another thread has at that
+    time."""
 
     def of_a_new_thread():
         numbers = []
@@ -128,7 +143,9 @@ def entry_points():
     return {
         "points": lambda: tb.TangentBundle.from_points(points, dim=2, neighbors=14),
         "frames": lambda: tb.TangentBundle.from_frames(points, torus.frames(points), neighbors=14),
-        "batch": lambda: tb.TangentBundle.from_batch(points, np.zeros(400, int), dim=2, neighbors=14),
+        "batch": lambda: tb.TangentBundle.from_batch(
+            points, np.zeros(400, int), dim=2, neighbors=14
+        ),
         "laplacian": lambda: bundle.laplacian(),
         "product": lambda: laplacian @ x,
         "spectrum": lambda: laplacian.spectrum(4),
@@ -136,8 +153,12 @@ def entry_points():
         "dense": lambda: tb.Heat(0.1)(laplacian, x, tb.Dense()),
         "curl": lambda: bundle.curl() @ x,
         "helmholtz": lambda: tb.helmholtz(bundle, x),
-        "training": lambda: tb.fit(tb.nn.TNN([1, 1]), [(tensor, single, tensor)], epochs=2, progress=False),
-        "denoiser": lambda: tb.FieldDenoiser(random_state=0).fit(few, torus.tangent_field(few)).predict(few),
+        "training": lambda: tb.fit(
+            tb.nn.TNN([1, 1]), [(tensor, single, tensor)], epochs=2, progress=False
+        ),
+        "denoiser": lambda: (
+            tb.FieldDenoiser(random_state=0).fit(few, torus.tangent_field(few)).predict(few)
+        ),
     }
 
 
@@ -169,7 +190,10 @@ def test_numbers_of_arguments(shape):
     values = np.ones(shape)
     size = values.size
     assert (
-        numbers_in(values) == numbers_in(torch.ones(shape, dtype=torch.float64)) == numbers_in(values.tolist()) == size
+        numbers_in(values)
+        == numbers_in(torch.ones(shape, dtype=torch.float64))
+        == numbers_in(values.tolist())
+        == size
     )
     assert numbers_in(values.astype(np.float32)) == numbers_in(torch.ones(shape)) == size
     assert numbers_in(object()) == numbers_in(None) == 0
@@ -206,8 +230,12 @@ def test_import_loads_torch_with_passive_waiting():
         "sys.meta_path.insert(0, Watch())\n"
         "import tangentbundle"
     )
-    environment = {name: value for name, value in os.environ.items() if name not in parallel.WAITING_SETTINGS}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    environment = {
+        name: value for name, value in os.environ.items() if name not in parallel.WAITING_SETTINGS
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
     assert done.stdout == "PASSIVE\n", done.stderr
 
 
@@ -224,7 +252,9 @@ def warning_calls():
         "duplicates": lambda: tb.TangentBundle.from_points(doubled, dim=2),
         "components": lambda: tb.TangentBundle.from_points(apart, dim=2, neighbors=8),
         "not local": lambda: tb.TangentBundle.from_points(points[:60], dim=2, eps=4.0),
-        "batch": lambda: tb.TangentBundle.from_batch(doubled, np.zeros(340, int), dim=2, neighbors=10),
+        "batch": lambda: tb.TangentBundle.from_batch(
+            doubled, np.zeros(340, int), dim=2, neighbors=10
+        ),
         "far queries": lambda: fitted.predict(sites + 9.0),
     }
 

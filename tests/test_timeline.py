@@ -41,7 +41,8 @@ def test_steps_of_any_length_are_exact(step):
 
 @pytest.mark.parametrize("step", [step for step in STEPS if step > 10**4])
 def test_jitter_moves_no_tick(step):
-    """The step found with jitter of 0.4 % on every time carries a clock to the end of the series."""
+    """The step found with jitter of 0.4 % on every time carries a clock to the end of the
+    series."""
     rng = np.random.default_rng(step % 1000)
     ticks = ticks_with_gaps(rng, 200)
     jitter = (rng.uniform(-0.004, 0.004, len(ticks)) * step).astype(np.int64)
@@ -60,7 +61,9 @@ def test_rates_that_no_unit_holds_do_not_drift(unit, per_second):
     length = 10**9 // NANOSECONDS[unit]
     if per_second * 100 > length:
         pytest.skip("the unit rounds by more than a hundredth of the step")
-    times = START.astype(f"datetime64[{unit}]") + np.rint(numbers * length / per_second).astype(np.int64)
+    times = START.astype(f"datetime64[{unit}]") + np.rint(numbers * length / per_second).astype(
+        np.int64
+    )
     clock, steps = Clock.of(times, len(times))
     assert np.array_equal(steps, numbers)
     assert np.array_equal(clock.steps(times, len(times)), numbers)

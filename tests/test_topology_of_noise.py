@@ -1,4 +1,5 @@
-"""Betti numbers and singular points of noisy data: right, or undetermined with the reason; degrees of the fits."""
+"""Betti numbers and singular points of noisy data: right, or undetermined with the reason; degrees
+of the fits."""
 
 import json
 import warnings
@@ -20,9 +21,20 @@ from tangentbundle.calculus import (
 from tangentbundle.errors import AccuracyWarning, TangentBundleError, UndeterminedError
 from tangentbundle.testing import random_orthogonal
 
-SPHERE, TORUS, FLAT = tb.manifolds.Sphere(2), tb.manifolds.Torus(1.0, 0.4), tb.manifolds.FlatTorus((1.0, 1.0))
+SPHERE, TORUS, FLAT = (
+    tb.manifolds.Sphere(2),
+    tb.manifolds.Torus(1.0, 0.4),
+    tb.manifolds.FlatTorus((1.0, 1.0)),
+)
 ELLIPSOID, WIDE = tb.manifolds.Ellipsoid((1.0, 0.7, 0.5)), tb.manifolds.FlatTorus((1.0, 1.0, 1.0))
-NUMBERS = [(SPHERE, 0), (TORUS, 2), (FLAT, 2), (ELLIPSOID, 0), (WIDE, 3), (tb.manifolds.Sphere(3), 0)]
+NUMBERS = [
+    (SPHERE, 0),
+    (TORUS, 2),
+    (FLAT, 2),
+    (ELLIPSOID, 0),
+    (WIDE, 3),
+    (tb.manifolds.Sphere(3), 0),
+]
 
 
 def difference(got, expected):
@@ -121,17 +133,22 @@ def test_euler_characteristics():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("space", [SPHERE, TORUS], ids=["sphere", "torus"])
 def test_sums_of_indices_are_checked(space, seed):
-    """A warning if and only if they do not sum to the Euler characteristic; noise hardly ever does."""
+    """A warning if and only if they do not sum to the Euler characteristic; noise hardly ever
+    does."""
     points = space.sample(800, seed=seed)
     noise = np.random.default_rng(seed).standard_normal(points.shape)
-    bundle = tb.TangentBundle.from_frames(points, space.frames(points), second_form=space.second_form)
+    bundle = tb.TangentBundle.from_frames(
+        points, space.frames(points), second_form=space.second_form
+    )
     euler = 2 if space is SPHERE else 0
     for vectors in (np.tile([0.1, -0.2, 1.0], (800, 1)), noise):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             zeros = singular_points(bundle, bundle.to_coordinates(vectors))
         assert zeros.euler == euler and zeros.agrees == (zeros.index.sum() == euler)
-        assert any("zeros are missing or spurious" in str(one.message) for one in caught) == (not zeros.agrees)
+        assert any("zeros are missing or spurious" in str(one.message) for one in caught) == (
+            not zeros.agrees
+        )
         assert str(zeros.index.sum()) in zeros.check
     with pytest.warns(AccuracyWarning, match="sum to"):
         singular_points(bundle, bundle.to_coordinates(vectors), euler=1000)
@@ -148,11 +165,13 @@ def test_zeros_of_noisy_points_that_cannot_be_checked_are_warned_of():
 
 
 @pytest.mark.parametrize(
-    ("d", "degree", "n"), [(1, 2, 60), (1, 4, 80), (2, 2, 300), (2, 3, 300), (2, 4, 500), (3, 3, 600)]
+    ("d", "degree", "n"),
+    [(1, 2, 60), (1, 4, 80), (2, 2, 300), (2, 3, 300), (2, 4, 500), (3, 3, 600)],
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_derivatives_are_exact_for_polynomials_of_the_degree_at_each_point(d, degree, n, seed):
-    """In frames turned at random, in a random order: of the degree that is said, at boundaries as inside."""
+    """In frames turned at random, in a random order: of the degree that is said, at boundaries as
+    inside."""
     rng = np.random.default_rng(seed)
     y = rng.uniform(-1, 1, size=(n, d))
     bundle = tb.TangentBundle.from_frames(y, random_orthogonal(n, d, seed=seed))

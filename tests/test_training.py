@@ -9,7 +9,13 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.errors import BusyFolderError, ConvergenceError, DamagedFileError, DivergedWarning, InvalidInputError
+from tangentbundle.errors import (
+    BusyFolderError,
+    ConvergenceError,
+    DamagedFileError,
+    DivergedWarning,
+    InvalidInputError,
+)
 from tangentbundle.files import only_writer, read_tensors, write_tensors
 from tangentbundle.training.checkpoint import KIND
 
@@ -49,13 +55,23 @@ def test_leaves_the_best_weights_by_validation(lap):
 def test_full_batch_training_pairs_each_loss_with_the_weights_that_gave_it(lap):
     batch = make_batches(lap, 1)
     net = make_net()
-    result = tb.fit(net, batch, epochs=40, lr=0.5, progress=False)  # too fast, so that the last is not the best
+    result = tb.fit(
+        net, batch, epochs=40, lr=0.5, progress=False
+    )  # too fast, so that the last is not the best
     assert result.best < result.history["training loss"][-1]
     assert tb.training.squared_error(net, batch[0]).item() == pytest.approx(result.best, rel=1e-12)
 
 
 def test_patience_counts_epochs_without_improvement(lap):
-    result = tb.fit(make_net(), make_batches(lap), epochs=500, lr=1e-12, patience=7, min_delta=1e-3, progress=False)
+    result = tb.fit(
+        make_net(),
+        make_batches(lap),
+        epochs=500,
+        lr=1e-12,
+        patience=7,
+        min_delta=1e-3,
+        progress=False,
+    )
     assert result.stopped == "patience" and result.epochs == 8  # the first improves on nothing
 
 
@@ -79,8 +95,11 @@ def test_resumed_run_has_identical_weights(lap, tmp_path, stop_at):
 
 
 def assert_resumes(lap, folder):
-    """Resumed twice, a run ends with the weights of an undisturbed one. Returns the epochs of the checkpoint."""
-    done = tb.fit(make_net(seed=99), make_batches(lap), epochs=1, checkpoint=folder, progress=False).epochs
+    """Resumed twice, a run ends with the weights of an undisturbed one. Returns the epochs of the
+    checkpoint."""
+    done = tb.fit(
+        make_net(seed=99), make_batches(lap), epochs=1, checkpoint=folder, progress=False
+    ).epochs
     whole, resumed = make_net(), make_net(seed=99)
     tb.fit(whole, make_batches(lap), epochs=done + 5, progress=False)
     for more in (2, 5):
@@ -96,7 +115,8 @@ lap = tb.TangentBundle.from_points(points).laplacian()
 signals = torch.randn(4, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
 batches = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals]
 net = tb.nn.TNN([1, 4, 1], seed=0).double()
-tb.fit(net, batches, epochs=10**9, checkpoint=tb.training.Checkpoint(sys.argv[1], every=0.01), progress=False)
+checkpoint = tb.training.Checkpoint(sys.argv[1], every=0.01)
+tb.fit(net, batches, epochs=10**9, checkpoint=checkpoint, progress=False)
 """
 
 
@@ -128,7 +148,9 @@ def test_interrupt_leaves_a_usable_checkpoint(lap, tmp_path):
     finally:
         signal.signal(signal.SIGINT, before)
     assert torch.isfinite(weights(net)).all()
-    assert assert_resumes(lap, tmp_path) == 3  # of four batches, each twice an epoch; the last was finished
+    assert (
+        assert_resumes(lap, tmp_path) == 3
+    )  # of four batches, each twice an epoch; the last was finished
 
 
 def test_divergence_is_reported_and_never_returned(lap):
@@ -142,15 +164,31 @@ def test_divergence_is_reported_and_never_returned(lap):
     with pytest.warns(DivergedWarning, match="best weights"):
         result = tb.fit(net, make_batches(lap), loss, epochs=50, progress=False)
     assert result.stopped == "diverged" and torch.isfinite(weights(net)).all()
-    with pytest.warns(DivergedWarning), pytest.raises(ConvergenceError, match="never had a finite loss"):
-        tb.fit(make_net(), make_batches(lap), lambda net, b: loss(net, b) * float("nan"), epochs=5, progress=False)
+    with (
+        pytest.warns(DivergedWarning),
+        pytest.raises(ConvergenceError, match="never had a finite loss"),
+    ):
+        tb.fit(
+            make_net(),
+            make_batches(lap),
+            lambda net, b: loss(net, b) * float("nan"),
+            epochs=5,
+            progress=False,
+        )
 
 
 def test_replicas_train_as_if_alone(lap):
     """Their own losses, best epochs and stops; the same numbers up to rounding."""
     x, _, target = make_batches(lap, 1)[0]
     noise = torch.randn(3, *x.shape, generator=torch.Generator().manual_seed(2), dtype=x.dtype)
-    options = {"epochs": 120, "lr": 0.05, "patience": 6, "min_delta": 1e-4, "clip": 0.05, "progress": False}
+    options = {
+        "epochs": 120,
+        "lr": 0.05,
+        "patience": 6,
+        "min_delta": 1e-4,
+        "clip": 0.05,
+        "progress": False,
+    }
     nets = tb.training.Replicas(lambda seed: tb.nn.TNN([1, 4, 1], seed=seed).double(), count=3)
 
     def losses(net, batch):
@@ -163,7 +201,9 @@ def test_replicas_train_as_if_alone(lap):
         assert together.best_epoch[r] == result.best_epoch
         assert together.best[r] == pytest.approx(result.best, rel=1e-9)
         assert torch.allclose(weights(alone), weights(nets[r]), atol=1e-9)
-    assert len(set(together.best_epoch)) > 1, "the replicas should stop at different times for this to say something"
+    assert len(set(together.best_epoch)) > 1, (
+        "the replicas should stop at different times for this to say something"
+    )
 
 
 def test_one_lost_replica_does_not_spoil_the_others(lap):
@@ -184,7 +224,13 @@ def test_one_lost_replica_does_not_spoil_the_others(lap):
 def test_checkpoints_refuse_other_networks_damage_and_second_writers(lap, tmp_path):
     tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
     with pytest.raises(InvalidInputError, match="another network"):
-        tb.fit(tb.nn.TNN([1, 3, 1]).double(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
+        tb.fit(
+            tb.nn.TNN([1, 3, 1]).double(),
+            make_batches(lap),
+            epochs=2,
+            checkpoint=tmp_path,
+            progress=False,
+        )
     with only_writer(tmp_path), pytest.raises(BusyFolderError, match="another process"):
         tb.fit(make_net(), make_batches(lap), epochs=2, checkpoint=tmp_path, progress=False)
     file = tmp_path / "checkpoint.safetensors"
@@ -199,7 +245,10 @@ def test_forged_checkpoints(lap, tmp_path):
     path = tmp_path / "checkpoint.safetensors"
     tensors, notes = read_tensors(path, KIND)
     for change in ("net.layers.0.conv.weight", "weights.0", "best", "random"):
-        for forged in ({n: t for n, t in tensors.items() if n != change}, tensors | {change: torch.ones(1, 3)}):
+        for forged in (
+            {n: t for n, t in tensors.items() if n != change},
+            tensors | {change: torch.ones(1, 3)},
+        ):
             write_tensors(path, KIND, forged, notes)
             with pytest.raises(DamagedFileError, match="not a complete checkpoint"):
                 tb.fit(make_net(), make_batches(lap), epochs=4, checkpoint=tmp_path, progress=False)
@@ -215,7 +264,12 @@ def test_bad_arguments(lap):
     with pytest.raises(InvalidInputError, match="no parameters"):
         tb.fit(torch.nn.Identity(), make_batches(lap), progress=False)
     with pytest.raises(InvalidInputError, match="shape"):
-        tb.fit(make_net(), make_batches(lap), lambda net, b: torch.ones(3, requires_grad=True), progress=False)
+        tb.fit(
+            make_net(),
+            make_batches(lap),
+            lambda net, b: torch.ones(3, requires_grad=True),
+            progress=False,
+        )
 
 
 MISTAKES = {
@@ -229,14 +283,18 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_batches_and_functions_that_do_not_fit_are_refused(mistake):
-    lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=0).astype("float32"), dim=2).laplacian()
+    lap = tb.TangentBundle.from_points(
+        tb.manifolds.Sphere(2).sample(60, seed=0).astype("float32"), dim=2
+    ).laplacian()
     data, options = MISTAKES[mistake](torch.randn(60, 2, 1), lap)
     with pytest.raises((tb.errors.InvalidInputError, tb.errors.ShapeError), match=r"target|must"):
         tb.fit(tb.nn.TNN([1, 4, 1]), data, epochs=1, progress=False, **options)
 
 
 def test_a_network_without_a_finite_loss_has_its_initial_weights():
-    lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=0).astype("float32"), dim=2).laplacian()
+    lap = tb.TangentBundle.from_points(
+        tb.manifolds.Sphere(2).sample(60, seed=0).astype("float32"), dim=2
+    ).laplacian()
     net, x = tb.nn.TNN([1, 4, 1]), torch.randn(60, 2, 1)
     before = [p.detach().clone() for p in net.parameters()]
     with pytest.warns(tb.errors.DivergedWarning), pytest.raises(tb.errors.ConvergenceError):

@@ -1,4 +1,5 @@
-"""What ``fit`` reports is the loss of the weights that it returns, and every kind of number and loss is taken."""
+"""What ``fit`` reports is the loss of the weights that it returns, and every kind of number and
+loss is taken."""
 
 import warnings
 from decimal import Decimal
@@ -24,7 +25,8 @@ def laplacian(name, dtype=torch.float64, n=40):
 
 
 def batches_of(lap, count, seed=5):
-    """Inputs and targets of ``count`` batches that no network fits exactly, so that losses go up and down."""
+    """Inputs and targets of ``count`` batches that no network fits exactly, so that losses go up
+    and down."""
     source = torch.Generator().manual_seed(seed)
     signals = torch.randn(count, 2, lap.num_points, 2, 1, generator=source, dtype=lap.dtype)
     return [(x, lap, tb.Heat(0.3)(lap, x) + 0.3 * y) for x, y in signals]
@@ -37,13 +39,17 @@ def mean_loss(net, batches, loss=squared_error):
 
 @pytest.mark.parametrize("name", CLOUDS)
 @pytest.mark.parametrize("count, accumulate", [(1, 1), (2, 1), (5, 1), (5, 2), (3, 3), (4, 9)])
-@pytest.mark.parametrize("options", [{"lr": 0.3}, {"lr": 0.02, "clip": 0.1}, {"lr": 0.5, "patience": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"lr": 0.3}, {"lr": 0.02, "clip": 0.1}, {"lr": 0.5, "patience": 2}], ids=str
+)
 def test_the_best_loss_is_that_of_the_weights_returned(name, count, accumulate, options):
     lap = laplacian(name)
     seed = 10 * count + accumulate
     data = batches_of(lap, count, seed)
     net = tb.nn.TNN([1, 3, 1], seed=seed).double()
-    result = tb.fit(net, data, epochs=6, accumulate=accumulate, seed=seed, progress=False, **options)
+    result = tb.fit(
+        net, data, epochs=6, accumulate=accumulate, seed=seed, progress=False, **options
+    )
     losses = result.history["training loss"]
     assert float(mean_loss(net, data)) == pytest.approx(result.best, rel=1e-12)
     assert result.best == min(losses) == losses[result.best_epoch] and result.epochs == len(losses)
@@ -79,7 +85,9 @@ class Noisy(torch.nn.Module):
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("validated", [False, True])
 @pytest.mark.parametrize("dropout, statistics", [(0.5, False), (0.0, True), (0.3, True)])
-def test_so_it_is_for_networks_that_act_otherwise_in_training(count, validated, dropout, statistics):
+def test_so_it_is_for_networks_that_act_otherwise_in_training(
+    count, validated, dropout, statistics
+):
     source = torch.Generator().manual_seed(0)
     numbers = torch.randn(count, 20, 8, generator=source)
     data = [(block[:, :6], block[:, 6:]) for block in numbers]
@@ -93,7 +101,14 @@ def test_so_it_is_for_networks_that_act_otherwise_in_training(count, validated, 
 
 # Numbers.
 
-KINDS = [float, np.float64, np.float32, np.array, torch.tensor, lambda v: torch.nn.Parameter(torch.tensor(v))]
+KINDS = [
+    float,
+    np.float64,
+    np.float32,
+    np.array,
+    torch.tensor,
+    lambda v: torch.nn.Parameter(torch.tensor(v)),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -103,7 +118,14 @@ def test_numbers_of_every_kind(kind):
     for number in (lambda v: v, kind):
         net = tb.nn.TNN([1, 2, 1]).double()
         options = {"lr": number(0.25), "clip": number(0.5), "min_delta": number(0.0625)}
-        tb.fit(net, data, epochs=3, schedule=lambda epoch, n=number: n(0.5**epoch), progress=False, **options)
+        tb.fit(
+            net,
+            data,
+            epochs=3,
+            schedule=lambda epoch, n=number: n(0.5**epoch),
+            progress=False,
+            **options,
+        )
         ends.append(torch.cat([p.detach().flatten() for p in net.parameters()]))
     assert torch.equal(*ends)
 
@@ -166,7 +188,10 @@ def test_the_remedy_works():
         assert np.mean(losses) == pytest.approx(result.best, rel=1e-12)
     labels = [(x, lap, torch.tensor([1])) for x, _, _ in data]
     net = tb.nn.TNN([1, 2], readout=tb.nn.InvariantReadout(2, 3)).double()
-    assert tb.fit(net, labels, tb.training.Criterion(F.cross_entropy), epochs=20, progress=False).best < 1.0
+    assert (
+        tb.fit(net, labels, tb.training.Criterion(F.cross_entropy), epochs=20, progress=False).best
+        < 1.0
+    )
     with pytest.raises(InvalidInputError, match="function"):
         tb.training.Criterion("mse")
 

@@ -1,4 +1,5 @@
-"""Training by several processes that torchrun starts: the same losses as one, and one Ctrl-C stops all."""
+"""Training by several processes that torchrun starts: the same losses as one, and one Ctrl-C stops
+all."""
 
 import json
 import os
@@ -20,9 +21,25 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def losses(tmp_path, name, *command):
-    size = ("--clouds", "5", "--points", "60", "--epochs", "6", "--batch", "2", "--out", str(tmp_path / name))
+    size = (
+        "--clouds",
+        "5",
+        "--points",
+        "60",
+        "--epochs",
+        "6",
+        "--batch",
+        "2",
+        "--out",
+        str(tmp_path / name),
+    )
     done = subprocess.run(
-        [*command, str(EXAMPLE), *size], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
+        [*command, str(EXAMPLE), *size],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads((tmp_path / name).read_text())
@@ -61,12 +78,14 @@ def loss(net, batch):
     return tb.training.squared_error(net, batch)
 
 net = tb.nn.TNN([1, 4, 1]).double()
-tb.fit(net, batches, loss, epochs=10**6, checkpoint=tb.training.Checkpoint(folder / "long", every=1e9), **options)
+checkpoint = tb.training.Checkpoint(folder / "long", every=1e9)
+tb.fit(net, batches, loss, epochs=10**6, checkpoint=checkpoint, **options)
 """
 
 
 def test_two_processes_equal_one_and_an_interrupt_of_one_stops_both(tmp_path):
-    """Two processes with one batch each do the steps of one that accumulates two; of 5 batches one is left over.
+    """Two processes with one batch each do the steps of one that accumulates two; of 5 batches one
+    is left over.
 
     Interrupted is one of them: the other would wait for ever for gradients that never come.
     """
@@ -75,7 +94,12 @@ def test_two_processes_equal_one_and_an_interrupt_of_one_stops_both(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    shared = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+    }
     shared |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "test"}
     command = [sys.executable, str(script), str(tmp_path)]
     processes = [
@@ -105,6 +129,10 @@ def test_two_processes_equal_one_and_an_interrupt_of_one_stops_both(tmp_path):
     signals = torch.randn(5, 60, 2, 1, generator=torch.Generator().manual_seed(5), dtype=lap.dtype)
     batches, net = [(x, lap, tb.Heat(0.3)(lap, x)) for x in signals], tb.nn.TNN([1, 4, 1]).double()
     alone = tb.fit(net, batches, epochs=8, accumulate=2, progress=False)
-    assert json.loads((tmp_path / "losses").read_text()) == pytest.approx(alone.history["training loss"], rel=1e-10)
-    for found, expected in zip(tb.load(tmp_path / "final.safetensors").parameters(), net.parameters(), strict=True):
+    assert json.loads((tmp_path / "losses").read_text()) == pytest.approx(
+        alone.history["training loss"], rel=1e-10
+    )
+    for found, expected in zip(
+        tb.load(tmp_path / "final.safetensors").parameters(), net.parameters(), strict=True
+    ):
         assert torch.allclose(found, expected, atol=1e-10)

@@ -1,4 +1,5 @@
-"""Operators and filters inside ``torch.func`` and forward-mode differentiation, against their dense matrices."""
+"""Operators and filters inside ``torch.func`` and forward-mode differentiation, against their dense
+matrices."""
 
 import warnings
 from functools import cache
@@ -29,7 +30,9 @@ def bundle(name):
     points = torch.from_numpy(space.sample(n, seed=3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few points have no small neighbourhoods
-        return tb.TangentBundle.from_points(points, dim=space.dim, neighbors=8 if space.dim > 1 else 4)
+        return tb.TangentBundle.from_points(
+            points, dim=space.dim, neighbors=8 if space.dim > 1 else 4
+        )
 
 
 @cache
@@ -45,17 +48,23 @@ OPERATORS = {
     "functions": lambda: bundle("sphere").scalar().laplacian(),
     "sheaf": sheaf_laplacian,
     "joined": lambda: tb.join([bundle("sphere").laplacian(), bundle("sphere").laplacian(order=1)]),
-    "gradient of functions": lambda: tb.calculus.Derivatives(bundle("sphere"), degree=2, neighbors=12).gradient(),
+    "gradient of functions": lambda: tb.calculus.Derivatives(
+        bundle("sphere"), degree=2, neighbors=12
+    ).gradient(),
 }
 
 MAPS = {
     "product": lambda lap: lambda x: lap @ x,
     "Chebyshev": lambda lap: lambda x: tb.Heat(0.1)(lap, x, tb.Chebyshev(1e-12)),
-    "fixed order": lambda lap: lambda x: tb.FIR([0.1, 0.4, 0.5], 0.05)(lap, x, tb.Chebyshev(order=9)),
+    "fixed order": lambda lap: (
+        lambda x: tb.FIR([0.1, 0.4, 0.5], 0.05)(lap, x, tb.Chebyshev(order=9))
+    ),
     "exact": lambda lap: lambda x: tb.Tikhonov(0.1)(lap, x, tb.Exact()),
     "dense": lambda lap: lambda x: tb.Heat(0.1)(lap, x, tb.Dense()),
     "merged bank": lambda lap: (
-        lambda x: tb.filters.merge_bank([tb.Heat(0.1), tb.Tikhonov(0.2)], lap, [x, 2 * x], tb.Chebyshev(1e-12))
+        lambda x: tb.filters.merge_bank(
+            [tb.Heat(0.1), tb.Tikhonov(0.2)], lap, [x, 2 * x], tb.Chebyshev(1e-12)
+        )
     ),
 }
 """Linear maps of signals, by an operator."""
@@ -71,7 +80,12 @@ def matrix_of(run, operator):
     return run(unit).reshape(-1, n * d)
 
 
-CASES = [(operator, kind) for operator in OPERATORS for kind in MAPS if operator != "gradient of functions"]
+CASES = [
+    (operator, kind)
+    for operator in OPERATORS
+    for kind in MAPS
+    if operator != "gradient of functions"
+]
 
 
 @pytest.mark.parametrize("name, kind", [*CASES, ("gradient of functions", "product")])
@@ -116,10 +130,13 @@ LEARNED = {
 }
 
 
-@pytest.mark.parametrize("method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-12), tb.Chebyshev(order=30)], ids=str)
+@pytest.mark.parametrize(
+    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-12), tb.Chebyshev(order=30)], ids=str
+)
 @pytest.mark.parametrize("name", LEARNED)
 def test_transforms_of_parameters(name, method):
-    """First and second derivatives, forward and backward, against differences of the exact answer."""
+    """First and second derivatives, forward and backward, against differences of the exact
+    answer."""
     value, make = LEARNED[name]
     lap = bundle("sphere").laplacian()
     x, y = random_signal(lap, seed=1), random_signal(lap, seed=2)
@@ -128,28 +145,43 @@ def test_transforms_of_parameters(name, method):
         return lap.inner(y, make(t)(lap, x, method)).sum()
 
     def exact(t):
-        return float(lap.inner(y, make(torch.tensor(t, dtype=torch.float64))(lap, x, tb.Exact())).sum())
+        return float(
+            lap.inner(y, make(torch.tensor(t, dtype=torch.float64))(lap, x, tb.Exact())).sum()
+        )
 
-    t, one, step = torch.tensor(value, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64), 1e-3
+    t, one, step = (
+        torch.tensor(value, dtype=torch.float64),
+        torch.tensor(1.0, dtype=torch.float64),
+        1e-3,
+    )
     ends = [exact(value + k * step) for k in (-2, -1, 0, 1, 2)]
     slope = (ends[0] - 8 * ends[1] + 8 * ends[3] - ends[4]) / (12 * step)
     curvature = (-ends[0] + 16 * ends[1] - 30 * ends[2] + 16 * ends[3] - ends[4]) / (12 * step**2)
     scale = abs(slope) + 1e-3
-    firsts = [grad(value_of)(t), jvp(value_of, (t,), (one,))[1], jacrev(value_of)(t), jacfwd(value_of)(t)]
+    firsts = [
+        grad(value_of)(t),
+        jvp(value_of, (t,), (one,))[1],
+        jacrev(value_of)(t),
+        jacfwd(value_of)(t),
+    ]
     for first in firsts:
         assert float(first) == pytest.approx(slope, abs=1e-5 * scale)
     seconds = [grad(grad(value_of))(t), hessian(value_of)(t), jvp(grad(value_of), (t,), (one,))[1]]
     for second in seconds:
         assert float(second) == pytest.approx(curvature, abs=1e-3 * (abs(curvature) + scale))
-    assert float(value_of(t)) == pytest.approx(ends[2], rel=1e-8)  # no cache holds what was made in a transform
+    assert float(value_of(t)) == pytest.approx(
+        ends[2], rel=1e-8
+    )  # no cache holds what was made in a transform
     with forward_ad.dual_level():
-        assert float(forward_ad.unpack_dual(value_of(forward_ad.make_dual(t, one))).tangent) == pytest.approx(
-            slope, abs=1e-5 * scale
-        )
+        assert float(
+            forward_ad.unpack_dual(value_of(forward_ad.make_dual(t, one))).tangent
+        ) == pytest.approx(slope, abs=1e-5 * scale)
     assert float(value_of(t)) == pytest.approx(ends[2], rel=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of torch, for sums over segments
+@pytest.mark.filterwarnings(
+    "ignore:There is a performance drop"
+)  # of torch, for sums over segments
 def test_transforms_of_moving_points():
     points = torch.from_numpy(Sphere(2).sample(24, seed=0))
     fixed = tb.TangentBundle.from_points(points, dim=2, neighbors=12)
@@ -186,7 +218,9 @@ def test_forward_mode_through_operators_that_learn_is_right_or_refused():
     assert relative_error(jvp(product, (maps,), (tangent,))[1], expected) < 1e-10
     with pytest.raises(InvalidInputError, match="Use backward mode"):
         jvp(
-            lambda m: tb.Heat(0.3)(tb.Sheaf(sheaf.graph, m).laplacian(degrees), x, tb.Chebyshev(1e-12)),
+            lambda m: tb.Heat(0.3)(
+                tb.Sheaf(sheaf.graph, m).laplacian(degrees), x, tb.Chebyshev(1e-12)
+            ),
             (maps,),
             (tangent,),
         )

@@ -25,7 +25,20 @@ def overlaps(frames, graph):
     return frames[graph.rows].swapaxes(1, 2) @ frames[graph.indices]
 
 
-CASES = [(1, 1), (1, 2), (1, 50), (2, 2), (2, 3), (2, 50), (3, 3), (3, 7), (3, 50), (5, 5), (5, 6), (5, 50)]
+CASES = [
+    (1, 1),
+    (1, 2),
+    (1, 50),
+    (2, 2),
+    (2, 3),
+    (2, 50),
+    (3, 3),
+    (3, 7),
+    (3, 50),
+    (5, 5),
+    (5, 6),
+    (5, 50),
+]
 
 
 @pytest.mark.parametrize("d, ambient", CASES)
@@ -66,7 +79,9 @@ def test_the_reference_minimises_the_distance():
     for seed in range(30):
         other = random_orthogonal(20, 3, seed)
         assert (np.linalg.norm(other - matrices, axis=(1, 2)) >= distance - 1e-12).all()
-    np.testing.assert_allclose(best.swapaxes(1, 2) @ best, np.tile(np.eye(3), (20, 1, 1)), atol=1e-14)
+    np.testing.assert_allclose(
+        best.swapaxes(1, 2) @ best, np.tile(np.eye(3), (20, 1, 1)), atol=1e-14
+    )
 
 
 def test_a_map_takes_coordinates_at_j_to_coordinates_at_i():
@@ -89,19 +104,27 @@ def test_on_spheres_the_closest_map_is_parallel_transport(space):
     points = space.sample(300, seed=0)
     frames = space.frames(points) @ random_orthogonal(300, space.dim)
     graph = radius_graph(points, 1.2)
-    np.testing.assert_allclose(connect(frames, graph).blocks(), exact_blocks(space, points, frames, graph), atol=1e-9)
+    np.testing.assert_allclose(
+        connect(frames, graph).blocks(), exact_blocks(space, points, frames, graph), atol=1e-9
+    )
     # Beyond a quarter the normal component wins and the closest map is a reflection of it.
     far = radius_graph(points, 1.9)
-    assert np.abs(connect(frames, far).blocks() - exact_blocks(space, points, frames, far)).max() > 1
+    assert (
+        np.abs(connect(frames, far).blocks() - exact_blocks(space, points, frames, far)).max() > 1
+    )
 
 
-@pytest.mark.parametrize("space, radius", [(FlatTorus((1.0, 0.5)), 0.6), (SwissRoll(), 4.0)], ids=["torus", "roll"])
+@pytest.mark.parametrize(
+    "space, radius", [(FlatTorus((1.0, 0.5)), 0.6), (SwissRoll(), 4.0)], ids=["torus", "roll"]
+)
 def test_on_flat_spaces_the_closest_map_is_parallel_transport(space, radius):
     """Tangent planes that turn about one direction at a time, by less than a right angle."""
     points = space.sample(800, seed=0)
     frames = space.frames(points)
     graph = radius_graph(points, radius)
-    np.testing.assert_allclose(connect(frames, graph).blocks(), exact_blocks(space, points, frames, graph), atol=1e-9)
+    np.testing.assert_allclose(
+        connect(frames, graph).blocks(), exact_blocks(space, points, frames, graph), atol=1e-9
+    )
 
 
 def test_holonomy_of_the_sphere_is_its_area():
@@ -129,7 +152,8 @@ def test_parallel_frames_of_flat_spaces_have_no_energy():
 
 @pytest.mark.parametrize("space", [s for s in SPACES if s.dim in (2, 3)], ids=repr)
 def test_exact_frames_give_the_same_bundle_in_either_sign(space):
-    """Reflecting the frames of half the points changes the maps, not the operator on ambient fields."""
+    """Reflecting the frames of half the points changes the maps, not the operator on ambient
+    fields."""
     points = space.sample(200, seed=0)
     frames = space.frames(points)
     mirrored = frames.copy()

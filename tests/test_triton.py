@@ -1,7 +1,9 @@
-"""The Triton kernels against their readable twin, without a GPU: Triton's interpreter runs them on the CPU.
+"""The Triton kernels against their readable twin, without a GPU: Triton's interpreter runs them on
+the CPU.
 
-Triton chooses between compiler and interpreter when kernels are first imported, so these tests run in a process of
-their own, started with ``TRITON_INTERPRET=1``; ``test_in_the_interpreter`` does that.
+Triton chooses between compiler and interpreter when kernels are first imported, so these tests run
+in a process of their own, started with ``TRITON_INTERPRET=1``; ``test_in_the_interpreter`` does
+that.
 """
 
 import importlib.util
@@ -25,22 +27,44 @@ from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
 from tangentbundle.operators import product as product_module
 from tangentbundle.operators.product import Extras, reference_step
-from tangentbundle.operators.storage import BEYOND, GROUP, PAIRS, WINDOW, BlockMatrix, SlicedMatrix, along_curve
+from tangentbundle.operators.storage import (
+    BEYOND,
+    GROUP,
+    PAIRS,
+    WINDOW,
+    BlockMatrix,
+    SlicedMatrix,
+    along_curve,
+)
 from tangentbundle.testing import random_orthogonal, random_signal, relative_error
 
 HERE = os.environ.get("TRITON_INTERPRET") == "1"
 MISSING = importlib.util.find_spec("triton") is None
 
-interpreted = pytest.mark.skipif(not HERE, reason="run by test_in_the_interpreter, in a process of its own")
+interpreted = pytest.mark.skipif(
+    not HERE, reason="run by test_in_the_interpreter, in a process of its own"
+)
 
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
 
 
 def run_in_the_interpreter(marked):
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, "-k", "not in_the_interpreter"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        marked,
+        "-k",
+        "not in_the_interpreter",
+    ]
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     command += ["-rs", *map(str, Path(__file__).parent.glob("test_triton*.py"))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=1800, check=False
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "SKIPPED" not in done.stdout
 
@@ -59,32 +83,42 @@ def test_at_length_in_the_interpreter():
 
 
 def random_matrix(d, dtype, n, seed=0):
-    """Rows of very different length, some empty, with reflections where d = 2; columns and rows along the curve."""
+    """Rows of very different length, some empty, with reflections where d = 2; columns and rows
+    along the curve."""
     rng = np.random.default_rng(seed)
     degrees = np.minimum(rng.integers(0, 6, n), n)
     degrees[[0, n // 2]] = 0
     degrees[n // 3] = min(11, n)
     indptr = np.concatenate([[0], np.cumsum(degrees)])
-    cols = np.concatenate([rng.choice(n, degree, replace=False) for degree in degrees]).astype(np.int32)
+    cols = np.concatenate([rng.choice(n, degree, replace=False) for degree in degrees]).astype(
+        np.int32
+    )
     if d == 2:
         cols = np.where(rng.random(len(cols)) < 0.5, ~cols, cols).astype(np.int32)
     values = rng.standard_normal((len(cols), 2) if d == 2 else (len(cols), d, d))
     tensors = [torch.from_numpy(a) for a in (indptr, cols, values)]
-    return BlockMatrix(tensors[0], tensors[1], tensors[2].to(dtype), torch.arange(n, dtype=torch.int32))
+    return BlockMatrix(
+        tensors[0], tensors[1], tensors[2].to(dtype), torch.arange(n, dtype=torch.int32)
+    )
 
 
 def dense(matrix, d):
     """The matrix written out."""
     n = len(matrix.order)
     out = np.zeros((n, d, n, d))
-    rows, columns, blocks = matrix.rows().numpy(), matrix.columns().numpy(), matrix.blocks().double().numpy()
+    rows, columns, blocks = (
+        matrix.rows().numpy(),
+        matrix.columns().numpy(),
+        matrix.blocks().double().numpy(),
+    )
     for row, column, block in zip(rows, columns, blocks, strict=True):
         out[row, :, column] += block
     return out
 
 
 def dense_sliced(matrix, d):
-    """The sliced matrix written out, from its own description of where neighbours and their bits lie."""
+    """The sliced matrix written out, from its own description of where neighbours and their bits
+    lie."""
     n, indptr, codes = len(matrix.order), matrix.indptr.numpy(), matrix.cols.numpy()
     out = np.zeros((n + n % 2, d, n, d))
     for row in range(len(out)):
@@ -92,7 +126,9 @@ def dense_sliced(matrix, d):
         for e in range(indptr[which] + pair, indptr[which + 1], PAIRS):
             column, flipped = codes[e] & (2**30 - 1), codes[e] & (-(2**31), 2**30)[row % 2]
             code = torch.tensor([~column if flipped else column])
-            out[row, :, column] += BlockMatrix(None, code, matrix.values[e, row % 2][None], None).blocks()[0].numpy()
+            out[row, :, column] += (
+                BlockMatrix(None, code, matrix.values[e, row % 2][None], None).blocks()[0].numpy()
+            )
     assert (out[n:] == 0).all()
     return out[:n]
 
@@ -108,19 +144,27 @@ def test_sliced_storage_holds_the_same_matrix(d, n):
     order = sliced.order.long().numpy()
     assert sorted(order) == list(range(len(order)))
     window = 2 * WINDOW
-    assert (order // window == np.arange(len(order)) // window).all()  # rows stay in their window of the curve
+    assert (
+        order // window == np.arange(len(order)) // window
+    ).all()  # rows stay in their window of the curve
     full = dense(csr, d)
     np.testing.assert_array_equal(dense_sliced(sliced, d), full[order][:, :, order])
     lengths = sliced.indptr.diff()
-    assert bool((lengths % (PAIRS * GROUP) == 0).all()) and len(lengths) == -(-len(order) // (2 * PAIRS))
+    assert bool((lengths % (PAIRS * GROUP) == 0).all()) and len(lengths) == -(
+        -len(order) // (2 * PAIRS)
+    )
     assert int(sliced.indptr[-1]) + BEYOND == len(sliced.cols) == len(sliced.values)
-    assert int((sliced.cols & (2**30 - 1)).max()) < len(order)  # padding, too, points at rows that exist
+    assert int((sliced.cols & (2**30 - 1)).max()) < len(
+        order
+    )  # padding, too, points at rows that exist
 
 
 def test_sliced_storage_pads_little():
     lap = bundle_of(Sphere(2)).laplacian()
     sliced = SlicedMatrix.from_csr(BlockMatrix(lap.indptr, lap.cols, lap.values, lap.order))
-    assert len(sliced.cols) < 0.85 * len(lap.cols)  # half as many, were the neighbours of a pair the same
+    assert len(sliced.cols) < 0.85 * len(
+        lap.cols
+    )  # half as many, were the neighbours of a pair the same
 
 
 # One step.
@@ -139,11 +183,21 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, terms=(), a
     sizes = (sources, ()), (targets, terms)
     extras = [Extras(draw(k, n, d, channels), draw(k, *more)) if k else None for k, more in sizes]
     expected = torch.empty_like(x)
-    mine = [None if e is None else Extras(e.signals[:, rows].contiguous(), e.coefficients.clone()) for e in extras]
+    mine = [
+        None if e is None else Extras(e.signals[:, rows].contiguous(), e.coefficients.clone())
+        for e in extras
+    ]
     my_x, my_z = x[rows].contiguous(), z[rows].contiguous()
     got = my_z if alias else torch.full_like(my_x, torch.nan)
     kept = my_x.clone()
-    cuda_step(along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order), my_x, my_z, got, scalars, *mine)
+    cuda_step(
+        along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order),
+        my_x,
+        my_z,
+        got,
+        scalars,
+        *mine,
+    )
     reference_step(csr, x, z, expected, scalars, *extras)
     assert torch.equal(my_x, kept)
     sums = (None, None) if targets == 0 else (mine[1].signals, extras[1].signals[:, rows])
@@ -178,7 +232,9 @@ def test_step_equals_the_reference(d, channels, dtype, case):
 
 
 @interpreted
-@pytest.mark.parametrize("n, d", [(4, 2), (8, 3), (9, 2), (16, 2), (31, 2), (32, 3), (33, 2), (65, 2)])
+@pytest.mark.parametrize(
+    "n, d", [(4, 2), (8, 3), (9, 2), (16, 2), (31, 2), (32, 3), (33, 2), (65, 2)]
+)
 def test_step_for_every_number_of_rows(n, d):
     (got, expected), _ = both_steps(d, 5, torch.float64, n, (1.5, -0.5, 0.25), seed=n)
     assert relative_error(got, expected) < 1e-12
@@ -196,7 +252,8 @@ def test_scalars_keep_double_precision():
 
 @interpreted
 @pytest.mark.parametrize(
-    "dims, dtype, radius", [(2, torch.float64, 0.1), (3, torch.float32, 0.2), (11, torch.float32, 0.9)]
+    "dims, dtype, radius",
+    [(2, torch.float64, 0.1), (3, torch.float32, 0.2), (11, torch.float32, 0.9)],
 )
 def test_search_finds_what_the_cpu_finds(dims, dtype, radius):
     from tangentbundle.geometry.cuda_search import cuda_ball_edges
@@ -205,7 +262,9 @@ def test_search_finds_what_the_cpu_finds(dims, dtype, radius):
     points[7] = points[5]
     cloud = TensorCloud.of(torch.from_numpy(points).to(dtype))
     found = cuda_ball_edges(cloud, radius, *near_blocks(cloud, radius))
-    expected = ball_edges(cloud.coordinates.numpy(), cloud.boxed.numpy(), radius, lambda edges: None)
+    expected = ball_edges(
+        cloud.coordinates.numpy(), cloud.boxed.numpy(), radius, lambda edges: None
+    )
     for a, b in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_array_equal(a.numpy(), b)
     np.testing.assert_allclose(found[2].numpy(), expected[2], rtol=1e-5, atol=1e-7)
@@ -218,14 +277,17 @@ def test_rows_go_to_the_order_and_back(shape):
 
     x, order = torch.randn(shape), torch.randperm(9).int()
     there = copy_rows(x, order, scatter=False)
-    assert torch.equal(there, x.index_select(-3, order)) and torch.equal(copy_rows(there, order, scatter=True), x)
+    assert torch.equal(there, x.index_select(-3, order)) and torch.equal(
+        copy_rows(there, order, scatter=True), x
+    )
 
 
 # The whole path.
 
 
 def operator(space, n, scalar=False):
-    """Few points with few neighbours: the interpreter is slow. Frames are turned and reflected at random."""
+    """Few points with few neighbours: the interpreter is slow. Frames are turned and reflected at
+    random."""
     points, turns = space.sample(n, seed=0), random_orthogonal(n, space.dim)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -328,7 +390,11 @@ def test_other_users_of_the_step(monkeypatch):
         fresh = lap.to(dtype=torch.float64)
         methods = (tb.Exact(), tb.Chebyshev(1e-6))
         outputs = [tb.Heat(lap.scale)(fresh, x, method) for method in methods]
-        return [torch.tensor(fresh.spectral_interval), torch.as_tensor(fresh.spectrum(4)[0]), *outputs]
+        return [
+            torch.tensor(fresh.spectral_interval),
+            torch.as_tensor(fresh.spectrum(4)[0]),
+            *outputs,
+        ]
 
     expected = run()
     as_on_a_gpu(monkeypatch)

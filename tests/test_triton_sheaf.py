@@ -1,4 +1,5 @@
-"""The Triton kernels for learned sheaves against their readable twins, in Triton's interpreter (see test_triton.py)."""
+"""The Triton kernels for learned sheaves against their readable twins, in Triton's interpreter (see
+test_triton.py)."""
 
 import pytest
 import torch
@@ -13,8 +14,12 @@ from tangentbundle.testing import relative_error
 
 
 def blocks(d, dtype, n=13):
-    """A matrix with rows of very different length, some empty, full blocks for d = 2, too, and rows in any order."""
-    matrix, order = random_matrix(d, dtype, n), torch.randperm(n, generator=torch.Generator().manual_seed(d)).int()
+    """A matrix with rows of very different length, some empty, full blocks for d = 2, too, and rows
+    in any order."""
+    matrix, order = (
+        random_matrix(d, dtype, n),
+        torch.randperm(n, generator=torch.Generator().manual_seed(d)).int(),
+    )
     return BlockMatrix(matrix.indptr, matrix.columns().int(), matrix.blocks().contiguous(), order)
 
 
@@ -36,7 +41,11 @@ def test_step_equals_the_reference(d, channels, dtype, extra):
     weights = torch.tensor([0.3, -1.2], dtype=dtype)
     extras = [Extras(torch.stack(more[k : k + 2]), weights) for k in (0, 2) if extra]
     mine = [Extras(e.signals.clone(), e.coefficients) for e in extras]
-    got, expected, scalars = torch.full_like(x, torch.nan), torch.empty_like(x), (1 / 3, -0.7, 2 / 3 * extra)
+    got, expected, scalars = (
+        torch.full_like(x, torch.nan),
+        torch.empty_like(x),
+        (1 / 3, -0.7, 2 / 3 * extra),
+    )
     csr_step(matrix, x, z, got, scalars, *mine)
     reference_step(matrix, x, z, expected, scalars, *extras)
     assert relative_error(got, expected) < TOLERANCE[dtype]
@@ -87,6 +96,8 @@ def test_gradients_of_points_equal_those_of_the_cpu(monkeypatch):
         bundle = tb.DifferentiableBundle.from_points(x, dim=2, neighbors=10)
         lap, signal = bundle.laplacian(), bundle.to_coordinates(field)
         heat = tb.Heat(0.1)(lap, signal, tb.Chebyshev(order=3))
-        (bundle.to_ambient(lap @ signal).square().sum() + bundle.to_ambient(heat).square().sum()).backward()
+        (
+            bundle.to_ambient(lap @ signal).square().sum() + bundle.to_ambient(heat).square().sum()
+        ).backward()
         found.append(x.grad)
     assert relative_error(*found) < 1e-10

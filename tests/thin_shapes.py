@@ -1,4 +1,5 @@
-"""Shapes with tight curvature or close sheets, and the exact eigenvalues of their connection Laplacian."""
+"""Shapes with tight curvature or close sheets, and the exact eigenvalues of their connection
+Laplacian."""
 
 from __future__ import annotations
 
@@ -46,10 +47,13 @@ class Revolution:
         place = np.interp(rng.uniform(size=n), area / area[-1], s)
         angle = rng.uniform(0, 2 * np.pi, n)
         radius = np.interp(place, s, rho)
-        return np.stack([radius * np.cos(angle), radius * np.sin(angle), np.interp(place, s, z)], axis=1)
+        return np.stack(
+            [radius * np.cos(angle), radius * np.sin(angle), np.interp(place, s, z)], axis=1
+        )
 
     def spectrum(self, k: int, parts: int = 800) -> np.ndarray:
-        """Fields exp(i m phi) f(s) in the frame along and around the axis: |f'|^2 + ((m + rho') / rho)^2 |f|^2."""
+        """Fields exp(i m phi) f(s) in the frame along and around the axis: |f'|^2 + ((m + rho') /
+        rho)^2 |f|^2."""
         s, rho, _ = self.table
         nodes = np.linspace(0.0, s[-1], parts + 1)
         step = s[-1] / parts
@@ -57,10 +61,15 @@ class Revolution:
         slope = np.diff(np.interp(nodes, s, rho)) / step
         left = np.arange(parts)
         right = (left + 1) % parts if self.closed else left + 1
-        ends = (np.concatenate([left, right, left, right]), np.concatenate([left, right, right, left]))
+        ends = (
+            np.concatenate([left, right, left, right]),
+            np.concatenate([left, right, right, left]),
+        )
 
         def matrix(own: np.ndarray, other: np.ndarray) -> sparse.csc_array:
-            return sparse.csc_array(sparse.coo_array((np.concatenate([own, own, other, other]), ends)))
+            return sparse.csc_array(
+                sparse.coo_array((np.concatenate([own, own, other, other]), ends))
+            )
 
         found: list[float] = []
         for m in range(60):
@@ -68,8 +77,14 @@ class Revolution:
                 turn = (order + slope) ** 2 / radius * step / 4
                 energy = matrix(radius / step + turn, turn - radius / step)
                 mass = matrix(radius * step / 3, radius * step / 6)
-                found += eigsh(energy, min(k, 10), mass, sigma=-0.1, return_eigenvectors=False).tolist()
-            if m > 2 and len(found) > k and (1 - np.abs(slope).max() + m - 1) ** 2 / rho.max() ** 2 > sorted(found)[k]:
+                found += eigsh(
+                    energy, min(k, 10), mass, sigma=-0.1, return_eigenvectors=False
+                ).tolist()
+            if (
+                m > 2
+                and len(found) > k
+                and (1 - np.abs(slope).max() + m - 1) ** 2 / rho.max() ** 2 > sorted(found)[k]
+            ):
                 break
         return np.repeat(np.sort(found), 2)[:k]
 
@@ -108,7 +123,9 @@ class TwoSpheres:
         return points
 
     def spectrum(self, k: int) -> np.ndarray:
-        values = np.concatenate([np.full(2 * (2 * degree + 1), degree * (degree + 1) - 1.0) for degree in range(1, 12)])
+        values = np.concatenate(
+            [np.full(2 * (2 * degree + 1), degree * (degree + 1) - 1.0) for degree in range(1, 12)]
+        )
         return np.sort(np.concatenate([values, values / (1 + self.gap) ** 2]))[:k]
 
 
@@ -134,7 +151,9 @@ class Roll:
         rng = np.random.default_rng(seed)
         s, x, y = self.table
         place = rng.uniform(0, s[-1], n)
-        return np.stack([np.interp(place, s, x), np.interp(place, s, y), rng.uniform(0, 2, n)], axis=1)
+        return np.stack(
+            [np.interp(place, s, x), np.interp(place, s, y), rng.uniform(0, 2, n)], axis=1
+        )
 
     def spectrum(self, k: int) -> np.ndarray:
         waves = np.arange(40)

@@ -34,7 +34,12 @@ def working_folder(tmp_path, monkeypatch):
     wind = tb.datasets.load_wind()
     few = wind.at(wind.sample(60, rng=0))
     few.during(slice(0, 96)).dataset.to_netcdf("series.nc")  # too few times to train a network on
-    stations = {"lat": few.lat, "lon": few.lon, "u": few.components[0, :, 0], "v": few.components[0, :, 1]}
+    stations = {
+        "lat": few.lat,
+        "lon": few.lon,
+        "u": few.components[0, :, 0],
+        "v": few.components[0, :, 1],
+    }
     pd.DataFrame(stations).to_csv("stations.csv", index=False)
     lat, lon = np.linspace(-90, 90, 7), np.arange(0, 360, 60.0)
     xr.Dataset(coords={"lat": lat, "lon": lon}).to_netcdf("grid.nc")

@@ -27,7 +27,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def title(name: str) -> str:
-    """The first line of the benchmark's module; a module may have several results, ``<module>_<part>``."""
+    """The first line of the benchmark's module; a module may have several results,
+    ``<module>_<part>``."""
     for module in (name, name.split("_")[0]):
         source = ROOT / "benchmarks" / f"{module}.py"
         if source.exists():
@@ -38,23 +39,31 @@ def title(name: str) -> str:
 def section(path: Path) -> list[str]:
     result = json.loads(path.read_text())
     name, rows = result["name"], result["rows"]
-    machine = ", ".join(f"{key.replace('_', ' ')} {number(value)}" for key, value in result["machine"].items())
+    machine = ", ".join(
+        f"{key.replace('_', ' ')} {number(value)}" for key, value in result["machine"].items()
+    )
     versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
     where = "; ".join(filter(None, [result.get("date"), machine, versions]))
     lines = [f"## {name.replace('_', ' ')}", "", title(name), "", f"<small>{where}</small>", ""]
     if len(rows) <= LONG:
         return [*lines, *table(rows), ""]
-    return [*lines, f'??? note "{len(rows)} rows"', "", *(f"    {line}" for line in table(rows)), ""]
+    return [
+        *lines,
+        f'??? note "{len(rows)} rows"',
+        "",
+        *(f"    {line}" for line in table(rows)),
+        "",
+    ]
 
 
 def content() -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Made from the files in `benchmarks/results`, which `make bench` (or `python -m benchmarks NAME`) writes. "
-        "Times are the least of several, with the methods taking turns; `faster` is a ratio of such times, and `asked` "
-        "the ratio that was aimed at. Some rows lose: they stay. Libraries to compare with come with "
-        "`pip install -e '.[bench]'`.",
+        "Made from the files in `benchmarks/results`, which `make bench` (or `python -m "
+        "benchmarks NAME`) writes. Times are the least of several, with the methods taking turns; "
+        "`faster` is a ratio of such times, and `asked` the ratio that was aimed at. Some rows "
+        "lose: they stay. Libraries to compare with come with `pip install -e '.[bench]'`.",
         "",
     ]
     for path in sorted((ROOT / "benchmarks/results").glob("*.json")):

@@ -7,14 +7,17 @@ import re
 
 from latex2mathml.converter import convert
 
-FORMULA = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\[\[(](?P<tex>.*?)\\[\])]</(?P=tag)>', re.DOTALL)
+FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\[\[(](?P<tex>.*?)\\[\])]</(?P=tag)>', re.DOTALL
+)
 BAR = re.compile(r'<mo(?: fence="false")?(?: stretchy="false")?>(?P<bar>&#x0007C;|&#x02016;)</mo>')
 SIGN = re.compile(r"(?<=</mo>)<mo>&#x02212;</mo>")
 CAPITAL = re.compile(r"<mi>(?=&#x003(?:9[1-9A-F]|A[0-9]);</mi>)")
 
 
 def mathml(tex: str, *, block: bool = False) -> str:
-    """MathML with TeX's habits: bars close to what they enclose, signs to their numbers, upright Greek capitals.
+    """MathML with TeX's habits: bars close to what they enclose, signs to their numbers, upright
+    Greek capitals.
 
     >>> mathml(r"\\Delta").count('mathvariant="normal"')
     1
@@ -26,4 +29,6 @@ def mathml(tex: str, *, block: bool = False) -> str:
 
 
 def on_page_content(content: str, **_) -> str:
-    return FORMULA.sub(lambda match: mathml(html.unescape(match["tex"]), block=match["tag"] == "div"), content)
+    return FORMULA.sub(
+        lambda match: mathml(html.unescape(match["tex"]), block=match["tag"] == "div"), content
+    )

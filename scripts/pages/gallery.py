@@ -1,4 +1,5 @@
-"""The gallery: a page for each file of ``examples/``, with what it printed and drew (``scripts/run_examples.py``)."""
+"""The gallery: a page for each file of ``examples/``, with what it printed and drew
+(``scripts/run_examples.py``)."""
 
 from __future__ import annotations
 
@@ -43,8 +44,10 @@ class Example:
         body = code.split('"""', 2)[2].strip()
         text = self.docstring.split("\n", 1)[1].strip() if "\n" in self.docstring else ""
         return (
-            f"# {self.title}\n\n{self.docstring.splitlines()[0]}\n\n![{self.title}]({self.name}.png)\n\n{text}\n\n"
-            f"```console\n$ python examples/{self.path.name}\n{self.output.read_text()}```\n\n```python\n{body}\n```\n"
+            "# "
+            f"{self.title}\n\n{self.docstring.splitlines()[0]}\n\n![{self.title}]({self.name}.png)\n\n{text}\n\n"
+            "```console\n$ python "
+            f"examples/{self.path.name}\n{self.output.read_text()}```\n\n```python\n{body}\n```\n"
         )
 
 
@@ -59,11 +62,15 @@ def examples() -> list[Example]:
 
 def index(found: list[Example]) -> str:
     cards = "\n".join(
-        f'<a href="{e.name}.html"><img src="{e.name}.png" alt="{e.title}"><span>{e.title}</span></a>' for e in found
+        (
+            f'<a href="{e.name}.html"><img src="{e.name}.png" '
+            f'alt="{e.title}"><span>{e.title}</span></a>'
+        )
+        for e in found
     )
     text = (
-        "Each example is a short script of the folder `examples`, run as it stands; `python scripts/run_examples.py` "
-        "makes the pictures and what was printed anew."
+        "Each example is a short script of the folder `examples`, run as it stands; `python "
+        "scripts/run_examples.py` makes the pictures and what was printed anew."
     )
     return f'# Gallery\n\n{text}\n\n<div class="gallery">\n{cards}\n</div>\n'
 
@@ -74,5 +81,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for example in found:
         files.append(File.generated(config, f"gallery/{example.name}.md", content=example.page()))
     entry = ["gallery/index.md", *({e.title: f"gallery/{e.name}.md"} for e in found)]
-    config.nav = [{"Gallery": entry} if item == {"Gallery": "gallery/"} else item for item in config.nav or []]
+    config.nav = [
+        {"Gallery": entry} if item == {"Gallery": "gallery/"} else item for item in config.nav or []
+    ]
     return files

@@ -59,7 +59,9 @@ def public_names(module: ModuleType) -> list[str]:
     return [
         name
         for name, thing in vars(module).items()
-        if not name.startswith("_") and getattr(thing, "__module__", None) == module.__name__ and callable(thing)
+        if not name.startswith("_")
+        and getattr(thing, "__module__", None) == module.__name__
+        and callable(thing)
     ]
 
 
@@ -69,7 +71,9 @@ def page(module: ModuleType, elsewhere: dict[str, str]) -> str:
     there = [name for name in public_names(module) if name in elsewhere]
     lines = [f"# {module.__name__}", "", f"::: {module.__name__}", ONLY_DOCSTRING]
     if there:
-        links = ", ".join(f"[`{name}`]({elsewhere[name]}.md#{PACKAGE}.{elsewhere[name]}.{name})" for name in there)
+        links = ", ".join(
+            f"[`{name}`]({elsewhere[name]}.md#{PACKAGE}.{elsewhere[name]}.{name})" for name in there
+        )
         lines += [f"Also here, for short: {links}.", ""]
     return "\n".join([*lines, *(f"::: {module.__name__}.{name}\n" for name in here)])
 
@@ -83,13 +87,30 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     modules = public_modules()
     elsewhere = {name: short for short in HOMES for name in public_names(modules[short])}
     nav: list = ["reference/index.md"]
-    rows = ["# Reference", "", "Every public name, from its docstring. The order is the flow of data.", ""]
+    rows = [
+        "# Reference",
+        "",
+        "Every public name, from its docstring. The order is the flow of data.",
+        "",
+    ]
     for short, module in modules.items():
         path = f"reference/{short or PACKAGE}.md"
         files.append(File.generated(config, path, content=page(module, {} if short else elsewhere)))
         nav.append({module.__name__: path})
-        names = ", ".join(f"`{name}`" for name in public_names(module) if short or name not in elsewhere)
-        rows += [f"## [{module.__name__}]({short or PACKAGE}.md)", "", summary(module), "", names, ""]
+        names = ", ".join(
+            f"`{name}`" for name in public_names(module) if short or name not in elsewhere
+        )
+        rows += [
+            f"## [{module.__name__}]({short or PACKAGE}.md)",
+            "",
+            summary(module),
+            "",
+            names,
+            "",
+        ]
     files.append(File.generated(config, "reference/index.md", content="\n".join(rows)))
-    config.nav = [{"Reference": nav} if item == {"Reference": "reference/"} else item for item in config.nav or []]
+    config.nav = [
+        {"Reference": nav} if item == {"Reference": "reference/"} else item
+        for item in config.nav or []
+    ]
     return files

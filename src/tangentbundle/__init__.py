@@ -1,7 +1,7 @@
 """Learning with vector fields on curved spaces.
 
-The order of the packages is the flow of data: ``geometry``, ``operators``, ``bundle``, ``filters``, ``nn``,
-``estimators``. ``manifolds`` holds exact spaces to test against.
+The order of the packages is the flow of data: ``geometry``, ``operators``, ``bundle``, ``filters``,
+``nn``, ``estimators``. ``manifolds`` holds exact spaces to test against.
 """
 
 import sys
@@ -29,7 +29,10 @@ def __getattr__(name: str) -> Any:
     from difflib import get_close_matches
 
     lower = {public.lower(): public for public in reversed(__dir__())}
-    near = [*(key for key in lower if name.lower() in key), *get_close_matches(name.lower(), lower, 1)]
+    near = [
+        *(key for key in lower if name.lower() in key),
+        *get_close_matches(name.lower(), lower, 1),
+    ]
     advice = f" Did you mean {lower[near[0]]!r}?" if near else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{advice}")
 

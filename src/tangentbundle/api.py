@@ -17,7 +17,17 @@ from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
 
-MODULES = ("distributed", "earth", "estimators", "forecast", "interop", "io", "plot", "testing", "training")
+MODULES = (
+    "distributed",
+    "earth",
+    "estimators",
+    "forecast",
+    "interop",
+    "io",
+    "plot",
+    "testing",
+    "training",
+)
 """Modules that are loaded when they are first asked for, besides those of ``__all__``."""
 FORECASTS = ("Autoregression", "Climatology", "FieldForecaster", "Persistence")
 
@@ -29,7 +39,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """Estimators wait until they are first asked for: scikit-learn takes a while."""
     if name in __all__:
-        return getattr(import_module(".forecast" if name in FORECASTS else ".estimators", __package__), name)
+        return getattr(
+            import_module(".forecast" if name in FORECASTS else ".estimators", __package__), name
+        )
     raise AttributeError(f"module 'tangentbundle' has no attribute {name!r}")
 
 

@@ -1,8 +1,9 @@
-"""Architectures of networks as JSON: parts of the library by name, parts of a user's own by their path.
+"""Architectures of networks as JSON: parts of the library by name, parts of a user's own by their
+path.
 
-A part is described by its class and the arguments of its constructor, and built again by calling the class. Tensors
-among the arguments are listed apart. Nothing is unpickled and nothing is imported: classes and functions of a user's
-own are taken from those that the user hands over.
+A part is described by its class and the arguments of its constructor, and built again by calling
+the class. Tensors among the arguments are listed apart. Nothing is unpickled and nothing is
+imported: classes and functions of a user's own are taken from those that the user hands over.
 """
 
 from __future__ import annotations
@@ -38,8 +39,14 @@ BASES = (
 )
 KINDS = (nn.Configured, filters.Method, filters.Filter, nn.Parametrization, operators.Degrees)
 PUBLIC = [getattr(module, name) for module in (nn, filters, operators) for name in module.__all__]
-PARTS = [part for part in PUBLIC if isinstance(part, type) and issubclass(part, KINDS) and part not in BASES]
-CLASSES: dict[str, type] = {part.__name__: part for part in (*PARTS, Sum, Composition, Constant, Rational)}
+PARTS = [
+    part
+    for part in PUBLIC
+    if isinstance(part, type) and issubclass(part, KINDS) and part not in BASES
+]
+CLASSES: dict[str, type] = {
+    part.__name__: part for part in (*PARTS, Sum, Composition, Constant, Rational)
+}
 """Every class of the library that may appear in an architecture."""
 
 TENSOR_PREFIX = "architecture:"
@@ -65,7 +72,8 @@ def is_torch_module(kind: type) -> bool:
 
 
 class Description:
-    """Collects the tensors and the user's own classes and functions of values that it describes as JSON.
+    """Collects the tensors and the user's own classes and functions of values that it describes as
+    JSON.
 
     >>> import tangentbundle as tb
     >>> Description().encode(tb.Heat(0.5))
@@ -90,7 +98,11 @@ class Description:
             return self._encode_tensor(value)
         if type(value) is tuple:
             return {"tuple": [self.encode(item) for item in value]}
-        if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and not dataclasses.is_dataclass(value):
+        if (
+            isinstance(value, Sequence)
+            and not isinstance(value, (str, bytes))
+            and not dataclasses.is_dataclass(value)
+        ):
             return [self.encode(item) for item in value]
         if type(value) is dict:
             return {"dict": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
@@ -117,23 +129,35 @@ class Description:
         else:
             tensor = value.detach()
         if tensor.layout != torch.strided:
-            raise unsaveable(value, "A sparse tensor: use a dense one, or an argument that it follows from")
+            raise unsaveable(
+                value, "A sparse tensor: use a dense one, or an argument that it follows from"
+            )
         name = self._names.setdefault(id(value), f"{TENSOR_PREFIX}{len(self.tensors)}")
         self.tensors[name] = tensor
         self._originals.append(value)
         if is_array:
             return {"tensor": name, "kind": "array"}
-        return {"tensor": name, "kind": "parameter" if isinstance(value, torch.nn.Parameter) else "tensor"}
+        return {
+            "tensor": name,
+            "kind": "parameter" if isinstance(value, torch.nn.Parameter) else "tensor",
+        }
 
     def _encode_function(self, function: Any) -> Any:
         if isinstance(function, types.MethodType):
-            raise unsaveable(function, "A method of an object: write a function, or a class derived from Activation")
+            raise unsaveable(
+                function,
+                "A method of an object: write a function, or a class derived from Activation",
+            )
         if isinstance(function, types.FunctionType):
             if function.__name__ == "<lambda>":
                 raise unsaveable(function, "A lambda has no name: write a function with one (def)")
             if function.__closure__:
                 raise unsaveable(
-                    function, "A function that uses variables around it: write functools.partial or a class instead"
+                    function,
+                    (
+                        "A function that uses variables around it: write functools.partial or a "
+                        "class instead"
+                    ),
                 )
         self.foreign.append(function)
         return {"foreign function": path_of(function)}
@@ -141,13 +165,18 @@ class Description:
     def _encode_object(self, value: Any) -> Any:
         kind = type(value)
         if CLASSES.get(kind.__name__) is kind:
-            return {"class": kind.__name__, "arguments": self._encode_named(arguments_of(value) or {})}
+            return {
+                "class": kind.__name__,
+                "arguments": self._encode_named(arguments_of(value) or {}),
+            }
         if is_torch_module(kind):
             return {"module": kind.__name__, "state": self._encode_module(value)}
         if kind.__module__.startswith("tangentbundle.") and not isinstance(value, KINDS):
             raise unsaveable(value, "Not a part of networks")
         if not _is_plain(value):
-            raise unsaveable(value, "An object with more than attributes, such as a file or a lock: leave it out")
+            raise unsaveable(
+                value, "An object with more than attributes, such as a file or a lock: leave it out"
+            )
         self.foreign.append(kind)
         path = path_of(kind)
         arguments = arguments_of(value)
@@ -184,7 +213,11 @@ def arguments_of(value: Any) -> dict[str, Any] | None:
         stored = vars(value)  # of parameters, as they were given
         names = [f.name for f in dataclasses.fields(value) if f.init]
         return {name: stored[name] if name in stored else getattr(value, name) for name in names}
-    return {} if isinstance(value, KINDS) and not isinstance(value, filters.Filter) and not vars(value) else None
+    return (
+        {}
+        if isinstance(value, KINDS) and not isinstance(value, filters.Filter) and not vars(value)
+        else None
+    )
 
 
 def _is_plain(value: Any) -> bool:
@@ -204,12 +237,16 @@ def _is_plain(value: Any) -> bool:
 
 
 def unsaveable(value: Any, reason: str) -> InvalidInputError:
-    """The error about a value that has no description; ``reason`` begins a sentence that ends with the remedy."""
-    return InvalidInputError(f"a network with {value!r:.200} in its architecture cannot be saved. {reason}.")
+    """The error about a value that has no description; ``reason`` begins a sentence that ends with
+    the remedy."""
+    return InvalidInputError(
+        f"a network with {value!r:.200} in its architecture cannot be saved. {reason}."
+    )
 
 
 class Builder:
-    """Builds values from JSON of ``Description``, with its tensors and the user's own classes and functions."""
+    """Builds values from JSON of ``Description``, with its tensors and the user's own classes and
+    functions."""
 
     def __init__(self, tensors: dict[str, torch.Tensor], allow: Iterable[Foreign] = ()) -> None:
         self.tensors = tensors
@@ -217,7 +254,9 @@ class Builder:
         self.allowed: dict[str, Foreign] = {}
         for part in allow:
             if isinstance(part, str) or not (isinstance(part, type) or callable(part)):
-                raise InvalidInputError(f"allow lists classes and functions, such as [MyFilter], got {part!r}.")
+                raise InvalidInputError(
+                    f"allow lists classes and functions, such as [MyFilter], got {part!r}."
+                )
             self.allowed[path_of(part)] = part
 
     def build(self, value: Any) -> Any:
@@ -254,7 +293,11 @@ class Builder:
             arguments = self._named(value["arguments"])
             kind = CLASSES[name]
             # weights are compared with the tensors of the file before any memory is allocated
-            place = torch.device("meta") if issubclass(kind, nn.Configured) else contextlib.nullcontext()
+            place = (
+                torch.device("meta")
+                if issubclass(kind, nn.Configured)
+                else contextlib.nullcontext()
+            )
             with place:
                 return construct(kind, arguments)
         kind = self._foreign(name)
@@ -270,11 +313,16 @@ class Builder:
         if path in self.allowed:
             return self.allowed[path]
         name = path.rpartition(".")[2].rpartition(":")[2]
-        alike = [part for other, part in self.allowed.items() if other.rpartition(".")[2].rpartition(":")[2] == name]
+        alike = [
+            part
+            for other, part in self.allowed.items()
+            if other.rpartition(".")[2].rpartition(":")[2] == name
+        ]
         if len(alike) != 1:
             raise ForeignPartError(
-                f"the network has a part of your own, {path.partition(':')[2]!r} of module {path.partition(':')[0]!r}. "
-                f"If you trust it, import it and hand it over: tb.load(path, allow=[{name}])."
+                f"the network has a part of your own, {path.partition(':')[2]!r} of module "
+                f"{path.partition(':')[0]!r}. If you trust it, import it and hand it over: "
+                f"tb.load(path, allow=[{name}])."
             )
         return alike[0]
 
@@ -282,7 +330,9 @@ class Builder:
         tensor = self.tensors[name]
         if kind == "parameter":
             learns = tensor.is_floating_point()
-            return self.parameters.setdefault(name, torch.nn.Parameter(tensor, requires_grad=learns))
+            return self.parameters.setdefault(
+                name, torch.nn.Parameter(tensor, requires_grad=learns)
+            )
         return tensor.numpy() if kind == "array" else tensor
 
     def _named(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -321,7 +371,8 @@ def _torch_class(name: str) -> type:
 
 
 def describe(net: nn.Configured) -> tuple[Any, Description]:
-    """The architecture of a network as JSON, with what the JSON refers to; refused if it does not give the network.
+    """The architecture of a network as JSON, with what the JSON refers to; refused if it does not
+    give the network.
 
     The network is built again for that, without memory for its weights.
     """
@@ -329,44 +380,65 @@ def describe(net: nn.Configured) -> tuple[Any, Description]:
     try:
         notes = description.encode(net)
     except RecursionError as error:
-        raise unsaveable(type(net).__name__, "Its parts are nested too deeply, or contain themselves") from error
+        raise unsaveable(
+            type(net).__name__, "Its parts are nested too deeply, or contain themselves"
+        ) from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             again = Builder(description.tensors, description.foreign).build(notes)
     except Exception as error:  # a user's constructor can raise anything
         raise unsaveable(
-            type(net).__name__, f"Its constructor cannot be called again ({type(error).__name__}: {error})"
+            type(net).__name__,
+            f"Its constructor cannot be called again ({type(error).__name__}: {error})",
         ) from error
     _require_alike(net, again)
     return notes, description
 
 
 def _require_alike(net: torch.nn.Module, again: torch.nn.Module) -> None:
-    """Refuse a network that differs from the one that its constructor makes, in parts, weights or attributes."""
-    remedy = "It was changed after it was built: give its constructor what you changed, so that it can be built again"
+    """Refuse a network that differs from the one that its constructor makes, in parts, weights or
+    attributes."""
+    remedy = (
+        "It was changed after it was built: give its constructor what you changed, so that "
+        "it can be built again"
+    )
     own, other = dict(net.named_modules()), dict(again.named_modules())
-    if [(name, type(m)) for name, m in own.items()] != [(name, type(m)) for name, m in other.items()]:
-        different = [name for name in {**own, **other} if type(own.get(name)) is not type(other.get(name))]
-        raise unsaveable(type(net).__name__, f"Its part {different[:1] or 'order'} is not that of a new one. {remedy}")
+    if [(name, type(m)) for name, m in own.items()] != [
+        (name, type(m)) for name, m in other.items()
+    ]:
+        different = [
+            name for name in {**own, **other} if type(own.get(name)) is not type(other.get(name))
+        ]
+        raise unsaveable(
+            type(net).__name__,
+            f"Its part {different[:1] or 'order'} is not that of a new one. {remedy}",
+        )
     weights = {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
     for name, tensor in again.state_dict().items():
         if weights.pop(name, None) != tuple(tensor.shape):
-            raise unsaveable(type(net).__name__, f"Its weight {name} is not that of a new one. {remedy}")
+            raise unsaveable(
+                type(net).__name__, f"Its weight {name} is not that of a new one. {remedy}"
+            )
     if weights:
-        raise unsaveable(type(net).__name__, f"A new one has no weight {next(iter(weights))}. {remedy}")
+        raise unsaveable(
+            type(net).__name__, f"A new one has no weight {next(iter(weights))}. {remedy}"
+        )
     for name, module in own.items():
         for attribute in _changed(module, other[name]):
             place = f"{name}.{attribute}" if name else attribute
             if not type(module).__module__.startswith("tangentbundle."):
                 warnings.warn(
-                    f"the attribute {place} of {type(module).__name__} has changed since it was built, and is not in "
-                    "the file. If it matters, make it an argument of the constructor.",
+                    f"the attribute {place} of {type(module).__name__} has changed since it was "
+                    "built, and is not in the file. If it matters, make it an argument of the "
+                    "constructor.",
                     NotSavedWarning,
                     stacklevel=outside(),
                 )
                 continue
-            raise unsaveable(type(net).__name__, f"Its attribute {place} is not that of a new one. {remedy}")
+            raise unsaveable(
+                type(net).__name__, f"Its attribute {place} is not that of a new one. {remedy}"
+            )
 
 
 def _changed(module: torch.nn.Module, other: torch.nn.Module) -> Iterator[str]:

@@ -9,10 +9,12 @@ from typing import Any
 
 
 def record_arguments(cls: type, attribute: str) -> None:
-    """Make the constructor that a class defines keep its arguments by name, in an attribute of each instance.
+    """Make the constructor that a class defines keep its arguments by name, in an attribute of each
+    instance.
 
-    The outermost constructor is recorded: that of a derived class rather than that of its base. Iterators and views of
-    dictionaries become lists, and lists are copied, so that the record is what the constructor saw.
+    The outermost constructor is recorded: that of a derived class rather than that of its base.
+    Iterators and views of dictionaries become lists, and lists are copied, so that the record is
+    what the constructor saw.
     """
     construct = cls.__dict__.get("__init__")
     if construct is None:
@@ -27,7 +29,10 @@ def record_arguments(cls: type, attribute: str) -> None:
             bound = signature.bind(self, *args, **options)
             bound.apply_defaults()
             recorded = dict(list(bound.arguments.items())[1:])
-            copies = {name: list(value) if type(value) is list else value for name, value in recorded.items()}
+            copies = {
+                name: list(value) if type(value) is list else value
+                for name, value in recorded.items()
+            }
             object.__setattr__(self, attribute, copies)
         construct(self, *args, **options)
 
@@ -35,7 +40,10 @@ def record_arguments(cls: type, attribute: str) -> None:
 
 
 def _listed(value: Any) -> Any:
-    if isinstance(value, (Iterator, MappingView)) and type(value).__module__ in ("builtins", "itertools"):
+    if isinstance(value, (Iterator, MappingView)) and type(value).__module__ in (
+        "builtins",
+        "itertools",
+    ):
         return [*value]  # type: ignore[misc]
     return value
 
@@ -50,7 +58,9 @@ def construct(cls: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     kinds = _parameters(cls)
     named = dict(arguments)
     positional: list[Any] = []
-    has_rest = any(kind is inspect.Parameter.VAR_POSITIONAL and name in named for name, kind in kinds.items())
+    has_rest = any(
+        kind is inspect.Parameter.VAR_POSITIONAL and name in named for name, kind in kinds.items()
+    )
     for name, kind in kinds.items():
         if name not in named:
             continue

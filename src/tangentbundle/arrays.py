@@ -51,7 +51,8 @@ def host(value: Any) -> np.ndarray:
 
 
 def on_host(*names: str) -> Callable[[type[T]], type[T]]:
-    """A class whose fields of these names may be given as tensors of a device: read, they are NumPy copies, made once.
+    """A class whose fields of these names may be given as tensors of a device: read, they are NumPy
+    copies, made once.
 
     ``vars(instance)[name]`` is what was given.
     """
@@ -78,16 +79,21 @@ def on_host(*names: str) -> Callable[[type[T]], type[T]]:
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     """Return ``value`` as a float32 or float64 tensor with a note of what it was.
 
-    Integers and booleans become float64; other dtypes, ragged lists, text, masked and sparse arrays are refused.
+    Integers and booleans become float64; other dtypes, ragged lists, text, masked and sparse arrays
+    are refused.
     """
     is_torch = isinstance(value, torch.Tensor)
     if is_torch and value.layout != torch.strided:
-        raise InvalidInputError(f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense().")
+        raise InvalidInputError(
+            f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense()."
+        )
     tensor = value if is_torch else _from_numpy(value, name)
     if not tensor.is_floating_point() and not tensor.is_complex():
         tensor = tensor.to(torch.float64)
     if tensor.dtype not in FLOATS:
-        raise DTypeError(f"{name} must be float32 or float64, got {tensor.dtype}; convert it first.")
+        raise DTypeError(
+            f"{name} must be float32 or float64, got {tensor.dtype}; convert it first."
+        )
     return tensor, ArrayKind(is_torch, tensor.dtype, tensor.device)
 
 
@@ -100,7 +106,8 @@ def half_precision(value: Array) -> torch.dtype | None:
 
 
 def outside_autocast(device: torch.device) -> contextlib.AbstractContextManager:
-    """A context in which ``torch.autocast`` does not reduce the precision of products on a device."""
+    """A context in which ``torch.autocast`` does not reduce the precision of products on a
+    device."""
     if device.type in ("cpu", "cuda") and torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
     return contextlib.nullcontext()
@@ -113,13 +120,17 @@ def _from_numpy(value: Any, name: str) -> torch.Tensor:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"{name} must be an array of numbers, but cannot be read as one ({error}).") from error
+        raise InvalidInputError(
+            f"{name} must be an array of numbers, but cannot be read as one ({error})."
+        ) from error
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8 or array.dtype == np.float16:
         raise DTypeError(
             f"{name} must hold real numbers in float32 or float64, got dtype {array.dtype}. "
             "Convert it first, for example with np.asarray(a, dtype=np.float64)."
         )
-    array = array.astype(np.float64 if array.dtype.kind != "f" else array.dtype.newbyteorder("="), copy=False)
+    array = array.astype(
+        np.float64 if array.dtype.kind != "f" else array.dtype.newbyteorder("="), copy=False
+    )
     odd = any(stride < 0 or stride % array.itemsize for stride in array.strides)
     return torch.from_numpy(array.copy() if odd or not array.flags.writeable else array)
 
@@ -130,12 +141,15 @@ def is_batched(tensor: torch.Tensor) -> bool:
 
 
 def is_transformed(tensor: Any) -> bool:
-    """Whether a tensor belongs to a transform of ``torch.func`` that is under way, or carries a tangent."""
+    """Whether a tensor belongs to a transform of ``torch.func`` that is under way, or carries a
+    tangent."""
     if not isinstance(tensor, torch.Tensor):
         return False
     functorch = torch._C._functorch
     if functorch.is_functorch_wrapped_tensor(tensor):
-        return functorch.maybe_get_level(tensor) >= 0  # those of transforms that have ended stay wrapped
+        return (
+            functorch.maybe_get_level(tensor) >= 0
+        )  # those of transforms that have ended stay wrapped
     return has_tangent(tensor)
 
 
@@ -146,9 +160,11 @@ def has_tangent(tensor: torch.Tensor) -> bool:
 
 @contextlib.contextmanager
 def outside_transforms() -> Iterator[None]:
-    """Compute what depends on nothing that ``torch.func`` transforms, such as a transposed matrix to be cached.
+    """Compute what depends on nothing that ``torch.func`` transforms, such as a transposed matrix
+    to be cached.
 
-    Within a transform all new tensors belong to it, and have no memory that NumPy or a sparse product could read.
+    Within a transform all new tensors belong to it, and have no memory that NumPy or a sparse
+    product could read.
     """
     if torch._C._functorch.peek_interpreter_stack() is None:
         yield
@@ -165,8 +181,9 @@ def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
         bad = ~torch.isfinite(tensor)
         if bool(bad.any()):
             raise NonFiniteError(
-                f"{name} must be finite, but {int(bad.sum())} of {tensor.numel()} values are NaN or infinite (first at "
-                f"index {tuple(torch.nonzero(bad)[0].tolist())}). Drop or fill those rows first."
+                f"{name} must be finite, but {int(bad.sum())} of {tensor.numel()} values are NaN "
+                f"or infinite (first at index {tuple(torch.nonzero(bad)[0].tolist())}). Drop or "
+                "fill those rows first."
             )
     return tensor
 
@@ -175,14 +192,18 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
     """One pass; false for NaN and infinity, and for sums that are too large."""
     if tensor.device.type != "cpu":
         return bool(torch.isfinite(tensor.sum()))
-    # not by torch, whose threads would go on waiting for work where the product's threads are to run next
+    # not by torch, whose threads would go on waiting for work where the product's threads are to
+    # run next
     numbers = tensor.detach().reshape(-1).numpy()
     return bool(np.isfinite(np.vdot(numbers, numbers)))
 
 
 def is_seen(tensor: torch.Tensor) -> bool:
-    """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap`` and the like."""
-    traced = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap``
+    and the like."""
+    traced = (
+        torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    )
     return not traced and tensor.device.type == "cpu"
 
 
@@ -195,7 +216,9 @@ def points_tensor(points: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     """A cloud of points ``(n, D)``, checked, where it is."""
     tensor, kind = float_tensor(points, name)
     if tensor.ndim != 2 or tensor.shape[1] < 1:
-        raise ShapeError(f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}.")
+        raise ShapeError(
+            f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}."
+        )
     return finite(tensor.detach(), name), kind
 
 
@@ -212,16 +235,25 @@ def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, Array
 
 def positive(value: Any, name: str) -> float:
     """A positive finite number from a Python, NumPy or torch scalar; all else is refused."""
-    number = value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
+    number = (
+        value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
+    )
     if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 < float(number) < np.inf:
         raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")
     return float(number)
 
 
 def nonnegative(value: Any, name: str) -> float:
-    """A finite number of at least zero from a Python, NumPy or torch scalar; all else is refused."""
-    number = value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
-    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 <= float(number) < np.inf:
+    """A finite number of at least zero from a Python, NumPy or torch scalar; all else is
+    refused."""
+    number = (
+        value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
+    )
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, Real)
+        or not 0.0 <= float(number) < np.inf
+    ):
         raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}.")
     return float(number)
 

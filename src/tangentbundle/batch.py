@@ -1,7 +1,8 @@
-"""Many small clouds at once: one search, one local PCA and one matrix for all of them, split into joined operators.
+"""Many small clouds at once: one search, one local PCA and one matrix for all of them, split into
+joined operators.
 
-Every cloud is centred and divided by its own radius, and clouds are set apart along an axis of their own; together they
-are then a cloud of many components with radius one.
+Every cloud is centred and divided by its own radius, and clouds are set apart along an axis of
+their own; together they are then a cloud of many components with radius one.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ from .operators.moments import sums_by
 class Clouds:
     """The graph and tangent spaces of many clouds.
 
-    Attributes: ``points (n, D)``, centred and divided by ``radii`` (clouds,), those of the neighbourhoods; ``cloud``
-    (n,), the place of each point's cloud among them; ``sizes`` (clouds,); ``graph``, ``pca`` and ``frames (n, D, d)``.
+    Attributes: ``points (n, D)``, centred and divided by ``radii`` (clouds,), those of the
+    neighbourhoods; ``cloud`` (n,), the place of each point's cloud among them; ``sizes`` (clouds,);
+    ``graph``, ``pca`` and ``frames (n, D, d)``.
     """
 
     points: Tensor
@@ -58,35 +60,52 @@ class Clouds:
     kind: ArrayKind = field(repr=False)
 
     @classmethod
-    def of(cls, points: Array, batch: Array, dim: int, scale: Scale, kernel: Kernel, adapt: bool = False) -> Clouds:
+    def of(
+        cls,
+        points: Array,
+        batch: Array,
+        dim: int,
+        scale: Scale,
+        kernel: Kernel,
+        adapt: bool = False,
+    ) -> Clouds:
         """Of points ``(n, D)`` of clouds that are numbered by ``batch`` (n,).
 
-        With ``adapt``, ``scale.neighbors`` that a cloud does not have are all others, and its radius is at least the
-        largest distance of a point to its nearest one.
+        With ``adapt``, ``scale.neighbors`` that a cloud does not have are all others, and its
+        radius is at least the largest distance of a point to its nearest one.
         """
         x, cloud, sizes = clouds_of(points, batch)
         if int(sizes.min()) < 2 * dim + 3:
             few = f"clouds of dimension {dim} need at least {2 * dim + 3} points each"
             raise TooFewPointsError(f"{few}, got one of {int(sizes.min())}.")
         if scale.eps_pca is not None and scale.eps is None:
-            raise InvalidInputError("eps_pca needs eps where many clouds are built at once: give eps, too.")
+            raise InvalidInputError(
+                "eps_pca needs eps where many clouds are built at once: give eps, too."
+            )
         exact, kind = x.double(), float_tensor(points, "points")[1]
         centred = exact - (sums_by(cloud, exact, len(sizes)) / sizes[:, None])[cloud]
-        x = centred if x.device.type == "cpu" else centred.to(x.dtype)  # on CPUs as from_points, in float64
+        x = (
+            centred if x.device.type == "cpu" else centred.to(x.dtype)
+        )  # on CPUs as from_points, in float64
         radii = _radii(x, cloud, sizes, dim, scale, adapt)
         if len(bad := (~((radii > 0) & radii.isfinite())).nonzero()):
             raise TooFewPointsError(
-                f"most points of cloud {int(bad[0])} have too many exact duplicates, or their squared distances "
-                "overflow. Remove duplicates, or rescale the clouds."
+                f"most points of cloud {int(bad[0])} have too many exact duplicates, or their "
+                "squared distances overflow. Remove duplicates, or rescale the clouds."
             )
         scaled = x / radii[cloud, None].to(x.dtype)
         eps_pca = scale.eps_pca / scale.eps if scale.eps_pca and scale.eps else None
         apart = _set_apart(scaled, cloud, float(np.sqrt(eps_pca or 1.0)))
-        together = TensorCloud(scaled, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE])
+        together = TensorCloud(
+            scaled, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE]
+        )
         graph = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
         if len(graph.isolated):
             alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
-            found = f"{len(graph.isolated)} points (first: {graph.isolated[0]}, counted from 0), in clouds {alone[:5]}"
+            found = (
+                f"{len(graph.isolated)} points (first: {graph.isolated[0]}, counted from 0), "
+                f"in clouds {alone[:5]}"
+            )
             raise IsolatedPointsError(f"{found}, are isolated. Use a larger eps or more neighbors.")
         unit = Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center)
         pca, _ = estimate_frames(together, graph, 1.0, dim, unit)
@@ -94,20 +113,29 @@ class Clouds:
         return cls(scaled, cloud, sizes, radii, graph, pca, frames, kernel, kind)
 
     def warn(self) -> None:
-        """Warn of several components, of neighbourhoods that are not local, of coincident points, and of noise."""
+        """Warn of several components, of neighbourhoods that are not local, of coincident points,
+        and of noise."""
         sizes, (indptr, _, distances) = self.sizes, self.graph.tensors
         count, several = len(sizes), self.graph.num_components - len(sizes)
         if several > 0:
-            message = f"{count} clouds have {several} components too many; nothing flows between them."
+            message = (
+                f"{count} clouds have {several} components too many; nothing flows between them."
+            )
             warnings.warn(message, DisconnectedWarning, stacklevel=outside())
         shares = indptr[pad(sizes.cumsum(0), (1, 0))].diff() / (sizes * (sizes - 1))
         if len(wide := ((shares > GLOBAL_SHARE) & (sizes > 20)).nonzero()):
-            found = f"neighbourhoods in {len(wide)} of {count} clouds (first: {int(wide[0])}) hold most of the cloud"
-            message = f"{found}, so the Laplacian is not local. Use a smaller eps or fewer neighbors."
+            found = (
+                f"neighbourhoods in {len(wide)} of {count} clouds (first: {int(wide[0])}) "
+                "hold most of the cloud"
+            )
+            message = (
+                f"{found}, so the Laplacian is not local. Use a smaller eps or fewer neighbors."
+            )
             warnings.warn(message, GlobalNeighborhoodWarning, stacklevel=outside())
         if same := int((distances == 0).sum()) // 2:
             message = (
-                f"{same} pairs of points coincide. Remove duplicates in each cloud with np.unique(points, axis=0)."
+                f"{same} pairs of points coincide. Remove duplicates in each cloud with "
+                "np.unique(points, axis=0)."
             )
             warnings.warn(message, DuplicatePointsWarning, stacklevel=outside())
         warn_of_noise(self.pca, self.frames, self.graph)
@@ -127,7 +155,9 @@ class Clouds:
         factors, terms = np.ones(count), 1
         if calibrate:
             calibration, constant, terms = SampleEnergy(), self.kernel.calibration(dim), 2
-            moments = coordinate_moments(graph, averages, self.points.double(), calibration.terms, cloud)
+            moments = coordinate_moments(
+                graph, averages, self.points.double(), calibration.terms, cloud
+            )
             factors = constant * calibration.factors(moments, dim, np.full(count, constant))
         scales = (factors * self.radii.square().cpu().numpy()).tolist()
         cols, values = average_blocks(graph, connection, averages.factors)
@@ -139,11 +169,14 @@ class Clouds:
         return Joined(tuple(ConnectionLaplacian(*one) for one in fields))
 
     def _rows(self, cols: Tensor, values: Tensor) -> tuple[Any, ...]:
-        """Sequences of ``indptr``, ``cols``, ``values`` and ``order`` of each cloud, numbered within it."""
+        """Sequences of ``indptr``, ``cols``, ``values`` and ``order`` of each cloud, numbered
+        within it."""
         starts, indptr = pad(self.sizes.cumsum(0), (1, 0)), self.graph.tensors[0]
         within = torch.arange(len(self.cloud), device=cols.device) - starts[self.cloud]
         number = torch.repeat_interleave(self.sizes + 1)
-        local = indptr[torch.arange(len(number), device=cols.device) - number] - indptr[starts[number]]
+        local = (
+            indptr[torch.arange(len(number), device=cols.device) - number] - indptr[starts[number]]
+        )
         before = starts[self.cloud[self.graph.edge_rows]].int()
         cols = torch.where(cols < 0, ~(~cols - before), cols - before)
         sizes, edges = self.sizes.tolist(), indptr[starts].diff().tolist()
@@ -161,39 +194,57 @@ def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
         raise ShapeError(f"points must be (n, D) and batch (n,) integers, got {got}.")
     cloud, sizes = torch.unique_consecutive(numbers, return_inverse=True, return_counts=True)[1:]
     if bool((numbers.diff() < 0).any()):
-        raise InvalidInputError("batch must be sorted: the points of a cloud follow each other. Sort points by batch.")
+        raise InvalidInputError(
+            "batch must be sorted: the points of a cloud follow each other. Sort points by batch."
+        )
     if not len(sizes) or int(sizes.min()) < 3:
-        raise TooFewPointsError(f"every cloud needs at least 3 points, got clouds of {sizes.tolist()[:5]} points.")
+        raise TooFewPointsError(
+            f"every cloud needs at least 3 points, got clouds of {sizes.tolist()[:5]} points."
+        )
     return x, cloud, sizes
 
 
 def _set_apart(x: Tensor, cloud: Tensor, radius: float) -> Tensor:
-    """Points with a first coordinate by which clouds are further apart than ``radius`` and than any of them is wide."""
+    """Points with a first coordinate by which clouds are further apart than ``radius`` and than any
+    of them is wide."""
     width = 2.0 * float(x.double().square().sum(1).max().sqrt())
     distance = np.ceil(1.0 + max(width, radius))  # multiples of a whole number are exact in float32
     return torch.cat([distance * cloud[:, None].to(x), x], 1)
 
 
 def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, dim: int, scale: Scale, adapt: bool) -> Tensor:
-    """Radii of the neighbourhoods of each cloud, ``(clouds,)``: given, or by the neighbours of its median point."""
+    """Radii of the neighbourhoods of each cloud, ``(clouds,)``: given, or by the neighbours of its
+    median point."""
     if scale.eps is not None:
         return torch.full_like(sizes, float(np.sqrt(scale.eps)), dtype=torch.float64)
-    wanted = torch.tensor([scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()], device=x.device)
+    wanted = torch.tensor(
+        [scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()], device=x.device
+    )
     wanted = torch.minimum(wanted, sizes - 1) if adapt else wanted
     if bool((wanted >= sizes).any()):
         first = int((wanted >= sizes).nonzero()[0])
-        raise TooFewPointsError(f"{int(wanted[first])} neighbours per point need more than {int(sizes[first])} points.")
-    nearest, reach = (_reach_by_tree if x.device.type == "cpu" else _reach_by_pairs)(x, cloud, sizes, wanted)
+        raise TooFewPointsError(
+            f"{int(wanted[first])} neighbours per point need more than {int(sizes[first])} points."
+        )
+    nearest, reach = (_reach_by_tree if x.device.type == "cpu" else _reach_by_pairs)(
+        x, cloud, sizes, wanted
+    )
     by_reach = torch.argsort(reach)
-    ranked, starts = reach[by_reach[torch.argsort(cloud[by_reach], stable=True)]], sizes.cumsum(0) - sizes
+    ranked, starts = (
+        reach[by_reach[torch.argsort(cloud[by_reach], stable=True)]],
+        sizes.cumsum(0) - sizes,
+    )
     radii = (ranked[starts + (sizes - 1) // 2] + ranked[starts + sizes // 2]) / 2
     if adapt:
         radii = radii.scatter_reduce(0, cloud, nearest, "amax")
     return radii * (1 + 1e-6)
 
 
-def _reach_by_tree(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Distances of each point to the nearest and to the ``wanted``-th nearest of its cloud, ``(n,)`` each."""
+def _reach_by_tree(
+    x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Distances of each point to the nearest and to the ``wanted``-th nearest of its cloud,
+    ``(n,)`` each."""
     widest = x.new_zeros(len(sizes)).scatter_reduce(0, cloud, x.norm(dim=1), "amax")
     widths = widest.clamp_min(torch.finfo(x.dtype).tiny)
     apart = _set_apart(x / widths[cloud, None], cloud, 1.0)
@@ -203,7 +254,9 @@ def _reach_by_tree(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> t
     return nearest, reach
 
 
-def _reach_by_pairs(x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+def _reach_by_pairs(
+    x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor
+) -> tuple[Tensor, Tensor]:
     """The same from all pairs of points of a cloud, in parallel: for GPUs."""
     count, size, starts = len(sizes), int(sizes.max()), sizes.cumsum(0) - sizes
     inside = torch.arange(size, device=x.device)

@@ -37,9 +37,9 @@ from .parallel import threads_by_size
 class TangentBundle(BundleOperators):
     r"""A discrete tangent bundle (an orthogonal cellular sheaf) over sampled points.
 
-    Build one with ``from_points``, ``from_latlon``, ``from_frames`` or ``from_mesh``; ``scalar()`` is the trivial
-    line bundle over the same points. Points are sorted internally along a space-filling curve; inputs and outputs are
-    in the user's order.
+    Build one with ``from_points``, ``from_latlon``, ``from_frames`` or ``from_mesh``; ``scalar()``
+    is the trivial line bundle over the same points. Points are sorted internally along a
+    space-filling curve; inputs and outputs are in the user's order.
 
     >>> import tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(500, seed=0)
@@ -67,18 +67,20 @@ class TangentBundle(BundleOperators):
     ) -> TangentBundle:
         r"""Estimate the bundle of a manifold from points ``(n, D)`` alone.
 
-        Each column of a frame is a principal axis with its entry of largest magnitude positive; of entries within
-        0.1 % of the largest, the first one counts. ``nn.SumReadout`` and coordinatewise functions that are not odd
-        depend on this convention of signs; filters do not.
+        Each column of a frame is a principal axis with its entry of largest magnitude positive; of
+        entries within 0.1 % of the largest, the first one counts. ``nn.SumReadout`` and
+        coordinatewise functions that are not odd depend on this convention of signs; filters do
+        not.
 
         Args:
-            dim: intrinsic dimension d, or a rule to estimate it (default ``WidestGap()``).
-            eps: squared radius of the neighbourhoods, as in the paper. Default: chosen for an accurate
+            dim: intrinsic dimension d, or a rule to estimate it (default ``WidestGap()``). eps:
+            squared radius of the neighbourhoods, as in the paper. Default: chosen for an accurate
                 spectrum and a connected graph (``tangentbundle.geometry.scale``).
-            neighbors: instead of eps, the neighbours of the median point.
-            eps_pca: squared radius of the local PCA, which must determine a tangent space at every point. Default:
+            neighbors: instead of eps, the neighbours of the median point. eps_pca: squared radius
+            of the local PCA, which must determine a tangent space at every point. Default:
                 half the neighbours of ``eps``, and the nearest points where these are too few.
-            pca_center: whether local PCA subtracts the weighted mean of each neighbourhood. ``False`` uses the
+            pca_center: whether local PCA subtracts the weighted mean of each neighbourhood.
+            ``False`` uses the
                 displacements from the point itself, as Algorithm 1 of the paper does.
             kernel: radial weight, default ``Gaussian()``.
             max_memory: bytes the graph may need; default 80 % of what is free.
@@ -108,21 +110,26 @@ class TangentBundle(BundleOperators):
     ) -> Joined:
         r"""The Laplacians of many clouds at once, joined; nothing flows between the clouds.
 
-        Points ``(n, D)`` of all clouds follow each other, and ``batch`` (n,) holds the sorted number of each point's
-        cloud, as in PyTorch Geometric. All clouds are built at once, which is fast for clouds of up to about a thousand
-        points. The result is that of ``join`` on the Laplacians of ``from_points``, except that an automatic number of
-        neighbours is not adapted to curvature and connectedness, and that ``eps_pca`` needs ``eps``. By default
-        ``dim`` is estimated from the largest cloud. Coordinates and ambient vectors are exchanged by the operator's
-        ``frames``. ``options`` are those of ``from_points``.
+        Points ``(n, D)`` of all clouds follow each other, and ``batch`` (n,) holds the sorted
+        number of each point's cloud, as in PyTorch Geometric. All clouds are built at once, which
+        is fast for clouds of up to about a thousand points. The result is that of ``join`` on the
+        Laplacians of ``from_points``, except that an automatic number of neighbours is not adapted
+        to curvature and connectedness, and that ``eps_pca`` needs ``eps``. By default ``dim`` is
+        estimated from the largest cloud. Coordinates and ambient vectors are exchanged by the
+        operator's ``frames``. ``options`` are those of ``from_points``.
 
         >>> import tangentbundle as tb
         >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
-        >>> both = tb.TangentBundle.from_batch(np.concatenate(clouds), np.repeat([0, 1], [80, 120]), neighbors=15)
+        >>> both = tb.TangentBundle.from_batch(
+        ...     np.concatenate(clouds), np.repeat([0, 1], [80, 120]), neighbors=15
+        ... )
         >>> both.sizes, both.frames.shape
         ((80, 120), torch.Size([200, 3, 2]))
         """
         scale, (x, _, sizes) = Scale(**options), clouds_of(points, batch)
-        dim, _ = resolve_dimension(host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, scale.eps_pca)
+        dim, _ = resolve_dimension(
+            host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, scale.eps_pca
+        )
         clouds = Clouds.of(points, batch, dim, scale, check_kernel(kernel))
         clouds.warn()
         return clouds.laplacian()
@@ -142,8 +149,9 @@ class TangentBundle(BundleOperators):
     ) -> TangentBundle:
         """A bundle with known tangent bases ``(n, D, d)``, orthonormal columns.
 
-        ``second_form``, such as ``Torus().second_form``, gives exact curvature to ``curvature()`` and ``hodge()``,
-        which otherwise estimate it. The other arguments are those of ``from_points``.
+        ``second_form``, such as ``Torus().second_form``, gives exact curvature to ``curvature()``
+        and ``hodge()``, which otherwise estimate it. The other arguments are those of
+        ``from_points``.
         """
         scale = Scale(eps, neighbors, None, max_memory)
         cloud, order, kind = sorted_cloud(points)
@@ -153,55 +161,87 @@ class TangentBundle(BundleOperators):
             graph, eps = build_graph(cloud, bases.shape[2], scale, order=order)
         warn_of_scale(graph)
         connection = connect(bases, graph, kind.numpy_dtype, order)
-        geometry = cloud, graph, connection, order, check_kernel(kernel), eps, bases.shape[2], kind, bases
+        geometry = (
+            cloud,
+            graph,
+            connection,
+            order,
+            check_kernel(kernel),
+            eps,
+            bases.shape[2],
+            kind,
+            bases,
+        )
         return cls(*geometry, second_form=second_form)
 
     @classmethod
     @threads_by_size
-    def from_latlon(cls, lat: Array, lon: Array, *, radius: float = 1.0, **options: Any) -> TangentBundle:
+    def from_latlon(
+        cls, lat: Array, lon: Array, *, radius: float = 1.0, **options: Any
+    ) -> TangentBundle:
         r"""Points on a sphere from latitude and longitude ``(n,)`` in degrees.
 
-        ``radius`` is the unit of all lengths: with that of the Earth in metres, ``earth.RADIUS``, divergence and
-        vorticity of winds in m/s are in 1/s.
+        ``radius`` is the unit of all lengths: with that of the Earth in metres, ``earth.RADIUS``,
+        divergence and vorticity of winds in m/s are in 1/s.
 
-        The frames are exactly (east, north), so coordinates are zonal and meridional components. On a sphere the
-        closest orthogonal map between exact frames *is* parallel transport along the great circle for points less than
-        90 degrees apart. ``options`` are those of ``from_frames``.
+        The frames are exactly (east, north), so coordinates are zonal and meridional components. On
+        a sphere the closest orthogonal map between exact frames *is* parallel transport along the
+        great circle for points less than 90 degrees apart. ``options`` are those of
+        ``from_frames``.
 
         >>> import tangentbundle as tb
         >>> rng = np.random.default_rng(0)
         >>> lat, lon = np.degrees(np.arcsin(rng.uniform(-1, 1, 300))), rng.uniform(0, 360, 300)
         >>> bundle = tb.TangentBundle.from_latlon(lat, lon)
         >>> east = bundle.to_ambient(np.tile([[[1.0], [0.0]]], (300, 1, 1)))
-        >>> bool(np.allclose(east[:, 2], 0.0))                      # east has no vertical part
+        >>> bool(np.allclose(east[:, 2], 0.0))  # east has no vertical part
         True
         """
         points, frames, kind = latlon_frames(lat, lon)
         sphere = Sphere(2, positive(radius, "radius"))
-        return cls.from_frames(kind.wrap(radius * points), frames, second_form=sphere.second_form, **options)
+        return cls.from_frames(
+            kind.wrap(radius * points), frames, second_form=sphere.second_form, **options
+        )
 
     @classmethod
     @threads_by_size
-    def from_mesh(cls, vertices: Array, faces: Array, *, frames: Array | None = None) -> TangentBundle:
-        r"""The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex numbers.
+    def from_mesh(
+        cls, vertices: Array, faces: Array, *, frames: Array | None = None
+    ) -> TangentBundle:
+        r"""The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex
+        numbers.
 
-        Its Laplacian is that of the surface the triangles form, :math:`\Delta = A^{-1}(S - D)` with cotangent weights
-        of the intrinsic Delaunay triangulation, transport by tangent angles, and vertex areas A as mass. There is no
-        kernel; ``eps`` is the mean squared edge length. Triangles that run the other way are turned over. Edges with
-        more than two triangles, surfaces that are not orientable and vertices without triangles are refused.
+        Its Laplacian is that of the surface the triangles form, :math:`\Delta = A^{-1}(S - D)` with
+        cotangent weights of the intrinsic Delaunay triangulation, transport by tangent angles, and
+        vertex areas A as mass. There is no kernel; ``eps`` is the mean squared edge length.
+        Triangles that run the other way are turned over. Edges with more than two triangles,
+        surfaces that are not orientable and vertices without triangles are refused.
 
-        ``frames`` are tangent bases ``(n, 3, 2)``, by default perpendicular to the area-weighted normals.
+        ``frames`` are tangent bases ``(n, 3, 2)``, by default perpendicular to the area-weighted
+        normals.
 
         >>> import tangentbundle as tb
         >>> octahedron = np.concatenate([np.eye(3), -np.eye(3)])
-        >>> faces = [[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]]
+        >>> faces = [
+        ...     [0, 1, 2],
+        ...     [1, 3, 2],
+        ...     [3, 4, 2],
+        ...     [4, 0, 2],
+        ...     [1, 0, 5],
+        ...     [3, 1, 5],
+        ...     [4, 3, 5],
+        ...     [0, 4, 5],
+        ... ]
         >>> tb.TangentBundle.from_mesh(octahedron, faces)
-        TangentBundle(6 points in R^3, dim=2, rank=2, mesh of 8 triangles, 0 boundary edges, 0 edges flipped)
+        TangentBundle(6 points in R^3, dim=2, rank=2, mesh of 8 triangles, 0 boundary edges,
+        0 edges flipped)
         """
         cloud, order, kind = sorted_cloud(vertices, "vertices")
         bases = None if frames is None else check_frames(frames, cloud)[order]
         triangles = np.ascontiguousarray(np.argsort(order)[check_faces(faces, cloud)])
-        graph, connection, bases, mesh = mesh_geometry(cloud, triangles, order, bases, kind.numpy_dtype)
+        graph, connection, bases, mesh = mesh_geometry(
+            cloud, triangles, order, bases, kind.numpy_dtype
+        )
         eps = float(np.square(graph.distances).mean())
         return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)
 
@@ -211,10 +251,14 @@ class TangentBundle(BundleOperators):
             how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
         pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
         near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours per point"
-        edges = f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}" if self.mesh is None else f"mesh of {self.mesh}"
+        edges = (
+            f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}"
+            if self.mesh is None
+            else f"mesh of {self.mesh}"
+        )
         return (
-            f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, dim={self.dim}{how}, rank={self.rank}, "
-            f"{edges})"
+            f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, "
+            f"dim={self.dim}{how}, rank={self.rank}, {edges})"
         )
 
     def scalar(self) -> TangentBundle:
@@ -222,7 +266,7 @@ class TangentBundle(BundleOperators):
 
         >>> import tangentbundle as tb
         >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(600, seed=0))
-        >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)     # constants are harmonic
+        >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)  # constants are harmonic
         True
         """
         other, line = copy(self), Connection.identity(self.sorted_graph, self.kind.dtype)
@@ -236,15 +280,18 @@ class TangentBundle(BundleOperators):
 
     @threads_by_size
     def curvature(self, *, degree: int | None = None, neighbors: int | None = None) -> Curvature:
-        """Ricci, scalar and Gaussian curvature: exact where it is known, as on the sphere of ``from_latlon``.
+        """Ricci, scalar and Gaussian curvature: exact where it is known, as on the sphere of
+        ``from_latlon``.
 
-        Otherwise, and if a degree or neighbours are given, from a polynomial fit of the points to each tangent plane.
+        Otherwise, and if a degree or neighbours are given, from a polynomial fit of the points to
+        each tangent plane.
         """
         return curvature(self, degree, neighbors)
 
     @threads_by_size
     def gradient(self, **options: Any) -> LinearMap:
-        """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of ``calculus.Derivatives``."""
+        """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of
+        ``calculus.Derivatives``."""
         return Derivatives(self, **options).gradient()
 
     @threads_by_size
@@ -254,12 +301,14 @@ class TangentBundle(BundleOperators):
 
     @threads_by_size
     def curl(self, **options: Any) -> LinearMap:
-        """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of ``gradient``."""
+        """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of
+        ``gradient``."""
         return Derivatives(self, **options).curl()
 
     @threads_by_size
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
-        """Look the bundle over: scale, components, dimension, frames, orientability, and a field's tangency.
+        """Look the bundle over: scale, components, dimension, frames, orientability, and a field's
+        tangency.
 
         Prints the report unless ``quiet``, and returns it as an object.
         """

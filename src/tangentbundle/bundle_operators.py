@@ -1,4 +1,5 @@
-"""Signals on a bundle and the operators that act on them: what every ``TangentBundle`` can do once it is built."""
+"""Signals on a bundle and the operators that act on them: what every ``TangentBundle`` can do once
+it is built."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import Array, ArrayKind, finite_where_seen, float_tensor, host, on_host, positive_integer
+from .arrays import (
+    Array,
+    ArrayKind,
+    finite_where_seen,
+    float_tensor,
+    host,
+    on_host,
+    positive_integer,
+)
 from .errors import InvalidInputError, ShapeError
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph
@@ -25,11 +34,13 @@ from .parallel import threads_by_size
 from .sheaf import Sheaf
 
 SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to ``(n, D, m, m)``."""
+"""The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to
+``(n, D, m, m)``."""
 
 
 class BundleSignals:
-    """Signals of bundles with ``sorted_points``, ``sorted_frames`` along the curve, and ``rank``."""
+    """Signals of bundles with ``sorted_points``, ``sorted_frames`` along the curve, and
+    ``rank``."""
 
     order: np.ndarray
     kind: ArrayKind
@@ -53,14 +64,18 @@ class BundleSignals:
         """The bases in the user's order, where they are."""
         held = vars(self)["sorted_frames"]
         if held is None:
-            raise InvalidInputError("the scalar bundle has no frames: its signals are functions (n, 1, c) already.")
+            raise InvalidInputError(
+                "the scalar bundle has no frames: its signals are functions (n, 1, c) already."
+            )
         return self._unsorted(held)
 
     @property
     def points(self) -> Array:
         """The points ``(n, D)`` in the kind they came in."""
         held = vars(self)["sorted_points"]
-        return self.kind.wrap(self._unsorted(held.points if isinstance(held, TensorCloud) else held))
+        return self.kind.wrap(
+            self._unsorted(held.points if isinstance(held, TensorCloud) else held)
+        )
 
     @property
     def frames(self) -> Array:
@@ -69,10 +84,12 @@ class BundleSignals:
 
     @threads_by_size
     def to_coordinates(self, vectors: Array) -> Array:
-        r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is dropped.
+        r"""Ambient vectors to coordinates, :math:`f_i = O_i^T v_i`; the normal component is
+        dropped.
 
-        This is the paper's sampling operator: it turns a field into a signal (0-cochain) of the sheaf.
-        ``(..., n, D)`` becomes ``(..., n, d, 1)``, and ``(..., n, D, c)`` becomes ``(..., n, d, c)``.
+        This is the paper's sampling operator: it turns a field into a signal (0-cochain) of the
+        sheaf. ``(..., n, D)`` becomes ``(..., n, d, 1)``, and ``(..., n, D, c)`` becomes
+        ``(..., n, d, c)``.
         """
         tensor, kind = float_tensor(vectors, "vectors")
         finite_where_seen(tensor, "vectors")
@@ -81,8 +98,8 @@ class BundleSignals:
             tensor = tensor[..., None]
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, dims):
             raise ShapeError(
-                f"vectors must have shape (..., n, D) = (..., {n}, {dims}) or (..., n, D, channels), "
-                f"got {tuple(tensor.shape[:-1])}."
+                f"vectors must have shape (..., n, D) = (..., {n}, {dims}) or (..., n, D, "
+                f"channels), got {tuple(tensor.shape[:-1])}."
             )
         bases = torch.as_tensor(self._frames()).to(tensor)
         return kind.wrap(torch.einsum("nij,...nic->...njc", bases, tensor))
@@ -98,9 +115,12 @@ class BundleSignals:
         n, d = self.num_points, self.rank
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
             raise ShapeError(
-                f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}."
+                f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got "
+                f"{tuple(tensor.shape)}."
             )
-        vectors = torch.einsum("nij,...njc->...nic", torch.as_tensor(self._frames()).to(tensor), tensor)
+        vectors = torch.einsum(
+            "nij,...njc->...nic", torch.as_tensor(self._frames()).to(tensor), tensor
+        )
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
 
 
@@ -135,59 +155,79 @@ class BundleOperators(BundleSignals):
         return self.sorted_graph.relabel(self.order)
 
     @threads_by_size
-    def laplacian(self, *, calibrate: Calibration | bool = True, order: int | None = None) -> ConnectionLaplacian:
-        r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average :math:`P = M^{-1} S`.
+    def laplacian(
+        self, *, calibrate: Calibration | bool = True, order: int | None = None
+    ) -> ConnectionLaplacian:
+        r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average
+        :math:`P = M^{-1} S`.
 
         .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}
 
         Args:
-            calibrate: how c is found: ``operators.SampleEnergy()``, the default, from the points, or
-                ``operators.KernelMoments()``, from the kernel alone. ``False`` gives the paper's operator, with c = 1
-                and order 1; its eigenvalues are off by the constant of the kernel.
-            order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual difference
-                :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by :math:`c\,\epsilon\lambda^2/2`.
+            calibrate: how c is found: ``operators.SampleEnergy()``, the default, from the points,
+            or
+                ``operators.KernelMoments()``, from the kernel alone. ``False`` gives the paper's
+                operator, with c = 1 and order 1; its eigenvalues are off by the constant of the
+                kernel.
+            order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual
+            difference
+                :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by
+                :math:`c\,\epsilon\lambda^2/2`.
 
-        On a mesh there is no kernel, and both arguments are refused: :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
+        On a mesh there is no kernel, and both arguments are refused:
+        :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
         if self.mesh is not None:
             if calibrate is not True or order is not None:
                 raise InvalidInputError(
-                    "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. Leave them out, or "
-                    "use TangentBundle.from_points on the vertices."
+                    "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. "
+                    "Leave them out, or use TangentBundle.from_points on the vertices."
                 )
             weighted = self.sorted_graph, self.connection, self.mesh.weights, self.mesh.areas
             return area_laplacian(*weighted, self.order, self.kind, self.sorted_frames)
         averages, constant = self._averages(), check_kernel(self.kernel).calibration(self.dim)
-        moments = partial(coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"]))
+        moments = partial(
+            coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"])
+        )
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
-        return self._assemble(averages, scale, usual if order is None else positive_integer(order, "order"))
+        return self._assemble(
+            averages, scale, usual if order is None else positive_integer(order, "order")
+        )
 
     @threads_by_size
     def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
-        r"""Minus a Laplacian of the weighted neighbour graph, without the factor :math:`1/(c\,\epsilon)`.
+        r"""Minus a Laplacian of the weighted neighbour graph, without the factor
+        :math:`1/(c\,\epsilon)`.
 
-        ``normalization`` is ``RandomWalk()``, ``Symmetric()`` or ``Unnormalized()`` of ``tangentbundle.operators``. On
-        the scalar bundle these are the usual graph (or cloud) Laplacians; on others, edges transport the vectors.
+        ``normalization`` is ``RandomWalk()``, ``Symmetric()`` or ``Unnormalized()`` of
+        ``tangentbundle.operators``. On the scalar bundle these are the usual graph (or cloud)
+        Laplacians; on others, edges transport the vectors.
         """
         if not isinstance(normalization, Normalization):
-            raise InvalidInputError(f"expected a normalization such as operators.Symmetric(), got {normalization!r}.")
+            raise InvalidInputError(
+                f"expected a normalization such as operators.Symmetric(), got {normalization!r}."
+            )
         return self._assemble(self._averages(normalization))
 
     @cached_property
     def sorted_mass(self) -> np.ndarray:
-        """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the density."""
+        """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the
+        density."""
         return host(self._averages().mass) if self.mesh is None else self.mesh.areas
 
     def _averages(self, normalization: Normalization | None = None) -> Averages:
         return Averages.of(self.sorted_graph, self._weights(), normalization)
 
-    def _assemble(self, averages: Averages, scale: float = 1.0, terms: int = 1) -> ConnectionLaplacian:
+    def _assemble(
+        self, averages: Averages, scale: float = 1.0, terms: int = 1
+    ) -> ConnectionLaplacian:
         held = vars(self)
         parts = self.sorted_graph, self.connection, averages, scale, held["order"], self.kind
         return assemble(*parts, held["sorted_frames"], terms)
 
     def edge_weights(self) -> np.ndarray:
-        """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its cotangents."""
+        """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its
+        cotangents."""
         return host(self._weights())
 
     def _weights(self) -> Any:
@@ -196,18 +236,24 @@ class BundleOperators(BundleSignals):
         return check_kernel(self.kernel)(self.sorted_graph.tensors[2] / float(np.sqrt(self.eps)))
 
     def sheaf(self) -> Sheaf:
-        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph, of the same kind of arrays.
+        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph, of the same kind of
+        arrays.
 
-        An edge e = ij has the weight of the graph and the restriction maps :math:`V_{i,e} = I` and :math:`V_{j,e} =
-        O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and :math:`L_{ij} = -w_{ij} O_{ij}`.
+        An edge e = ij has the weight of the graph and the restriction maps :math:`V_{i,e} = I` and
+        :math:`V_{j,e} = O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and
+        :math:`L_{ij} = -w_{ij} O_{ij}`.
 
         >>> import tangentbundle as tb
-        >>> tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9).sheaf()
+        >>> tb.TangentBundle.from_points(
+        ...     tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9
+        ... ).sheaf()
         Sheaf(100 vertices, 438 edges, stalks of dimension 2)
         """
         graph = self.sorted_graph
         once = np.flatnonzero(graph.rows < graph.indices)
         edge_index = self.order[np.stack([graph.indices[once], graph.rows[once]])]
-        weights = np.maximum(self.edge_weights()[once], 0.0)  # of a mesh, a few may be negative at the boundary
+        weights = np.maximum(
+            self.edge_weights()[once], 0.0
+        )  # of a mesh, a few may be negative at the boundary
         maps = self.kind.wrap(self.connection.blocks(once))
         return Sheaf.from_edges(edge_index, maps, self.kind.wrap(weights), len(self.order))

@@ -43,10 +43,22 @@ def progress(total: int, unit: str, wanted: bool = True) -> Iterator[Callable[[i
         yield lambda done, text: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     count = TextColumn(f"{unit} {{task.completed}}/{{task.total}}")
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        count,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     number, ended, started = bar.add_task("", total=total), threading.Event(), time.monotonic()
 

@@ -44,26 +44,39 @@ class FieldSample:
     vectors: np.ndarray
 
     def noisy(self, tau: float, seed: Seed = None) -> FieldSample:
-        """The same with white Gaussian noise of standard deviation tau in each of the three ambient directions."""
-        noise = positive(tau, "tau") * np.random.default_rng(seed).standard_normal(self.vectors.shape)
+        """The same with white Gaussian noise of standard deviation tau in each of the three ambient
+        directions."""
+        noise = positive(tau, "tau") * np.random.default_rng(seed).standard_normal(
+            self.vectors.shape
+        )
         return replace(self, vectors=self.vectors + noise)
 
 
-def torus_field(n: float, field: TorusField = Torus.paper_field, *, seed: Seed = None) -> FieldSample:
-    r"""The paper's denoising data: a field at random points of a torus with radii b = 0.3 and a = 0.1,
+def torus_field(
+    n: float, field: TorusField = Torus.paper_field, *, seed: Seed = None
+) -> FieldSample:
+    r"""The paper's denoising data: a field at random points of a torus with radii b = 0.3 and a =
+    0.1,
 
     .. math:: ((b + a \cos\theta) \cos\phi,\; (b + a \cos\theta) \sin\phi,\; a \sin\theta)
 
-    (the paper prints r for the last a). Points are uniform by area, and n is their *expected* number: it is binomial.
+    (the paper prints r for the last a). Points are uniform by area, and n is their *expected*
+    number: it is binomial.
 
     Args:
-        field: ``Torus.paper_field``, (-sin theta, cos theta, 0) as printed, of which a quarter of the energy is normal;
+        field: ``Torus.paper_field``, (-sin theta, cos theta, 0) as printed, of which a quarter of
+        the energy is normal;
             ``Torus.tangent_field``, (-sin phi, cos phi, 0); or any function of torus and points.
 
     >>> sample = torus_field(400, Torus.tangent_field, seed=0)
     >>> sample.points.shape, sample.frames.shape, sample.vectors.shape
     ((425, 3), (425, 3, 2), (425, 3))
-    >>> bool(np.allclose(np.einsum("nda,nea,ne->nd", sample.frames, sample.frames, sample.vectors), sample.vectors))
+    >>> bool(
+    ...     np.allclose(
+    ...         np.einsum("nda,nea,ne->nd", sample.frames, sample.frames, sample.vectors),
+    ...         sample.vectors,
+    ...     )
+    ... )
     True
     """
     rng, torus = np.random.default_rng(seed), Torus()
@@ -74,14 +87,17 @@ def torus_field(n: float, field: TorusField = Torus.paper_field, *, seed: Seed =
 def torus_klein_clouds(
     count: int = 2000, points: float = 100, seed: Seed = None, *, stretch: bool = False
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """The paper's classification data: clouds of a torus or an immersed Klein bottle, by the toss of a fair coin.
+    """The paper's classification data: clouds of a torus or an immersed Klein bottle, by the toss
+    of a fair coin.
 
-    Points are uniform by area, and then each *surface*, not each cloud, is centred and scaled into the unit cube.
-    ``points`` is their expected number in a cloud. The paper adds no noise. It prints no radii, and does not say which
-    immersion it means: here these are ``Torus()`` and ``KleinBottle(3)``.
+    Points are uniform by area, and then each *surface*, not each cloud, is centred and scaled into
+    the unit cube. ``points`` is their expected number in a cloud. The paper adds no noise. It
+    prints no radii, and does not say which immersion it means: here these are ``Torus()`` and
+    ``KleinBottle(3)``.
 
     Args:
-        stretch: scale each axis on its own, so that the surface fills the unit cube, instead of all by the longest
+        stretch: scale each axis on its own, so that the surface fills the unit cube, instead of all
+        by the longest
             side. The paper does not say which.
 
     Returns: clouds ``(n_i, 3)``, and labels ``(count,)``, 0 for a torus and 1 for a Klein bottle.
@@ -99,13 +115,16 @@ def torus_klein_clouds(
         if len(sizes):
             box = np.stack(surface._point(*_grid(360).T), axis=1)
             sides = np.ptp(box, axis=0)
-            sampled = surface.sample(int(sizes.sum()), rng) - (box.min(axis=0) + box.max(axis=0)) / 2
+            sampled = (
+                surface.sample(int(sizes.sum()), rng) - (box.min(axis=0) + box.max(axis=0)) / 2
+            )
             clouds += np.split(sampled / (sides if stretch else sides.max()), np.cumsum(sizes)[:-1])
     return [clouds[i] for i in np.argsort(np.argsort(labels, kind="stable"))], labels
 
 
 def _counts(n: float, size: int, rng: np.random.Generator, population: int = 10_000) -> np.ndarray:
-    """Binomial counts with mean n, at least one each: every point of a population is drawn with equal probability."""
+    """Binomial counts with mean n, at least one each: every point of a population is drawn with
+    equal probability."""
     if positive(n, "the expected number of points") < 1:
         raise InvalidInputError(f"the expected number of points must be at least 1, got {n!r}.")
     population = max(population, 10 * int(np.ceil(n)))

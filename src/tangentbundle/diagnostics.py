@@ -1,4 +1,5 @@
-"""Diagnostics of a bundle: locality of the scale, connectedness, orientability, tangency of a field."""
+"""Diagnostics of a bundle: locality of the scale, connectedness, orientability, tangency of a
+field."""
 
 from __future__ import annotations
 
@@ -22,19 +23,21 @@ MAJORITY_VOTES = 20
 """Rounds in which every frame adopts the orientation of the majority of its neighbours."""
 
 MIN_CUT = 0.05
-"""Smallest share of bad edges of a non-orientable space, in units of the radius of a ball: half of the value for Klein
-bottles."""
+"""Smallest share of bad edges of a non-orientable space, in units of the radius of a ball: half of
+the value for Klein bottles."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """The result of ``TangentBundle.diagnose``; ``print`` shows it as a table.
 
-    Attributes: ``neighbors`` (smallest, median, largest number), ``components``, ``neighborhood_share`` (share of the
-    points in a median neighbourhood), ``dimension_histogram`` {dimension: number of sampled points}, ``frame_residual``
-    (median, worst share of a neighbourhood's variance normal to the tangent space), ``orientable``, ``consistent``
-    (frames can be flipped so that every transport is a rotation), ``frustration`` (share of edges that remain
-    reflections), ``normal_share`` (share of a field's energy that is not tangent), ``mesh`` (a description, if any).
+    Attributes: ``neighbors`` (smallest, median, largest number), ``components``,
+    ``neighborhood_share`` (share of the points in a median neighbourhood), ``dimension_histogram``
+    {dimension: number of sampled points}, ``frame_residual`` (median, worst share of a
+    neighbourhood's variance normal to the tangent space), ``orientable``, ``consistent`` (frames
+    can be flipped so that every transport is a rotation), ``frustration`` (share of edges that
+    remain reflections), ``normal_share`` (share of a field's energy that is not tangent), ``mesh``
+    (a description, if any).
     """
 
     num_points: int
@@ -55,7 +58,9 @@ class Diagnosis:
         low, middle, high = self.neighbors
         rows = [
             ("points, dimension", f"{self.num_points}, {self.dim}"),
-            ("mesh", self.mesh) if self.mesh else ("scale eps", f"{self.eps:.4g} (radius {self.eps**0.5:.4g})"),
+            ("mesh", self.mesh)
+            if self.mesh
+            else ("scale eps", f"{self.eps:.4g} (radius {self.eps**0.5:.4g})"),
             ("neighbours per point", f"{low} to {high}, median {middle:.0f}"),
             ("neighbourhood size", f"{self.neighborhood_share:.1%} of the points"),
             ("components", f"{self.components}"),
@@ -64,9 +69,15 @@ class Diagnosis:
             counts = ", ".join(f"{d}: {c}" for d, c in self.dimension_histogram.items())
             rows.append(("local dimensions", counts))
         if self.frame_residual is not None:
-            rows.append(("residual variance", "median {:.2%}, worst {:.2%}".format(*self.frame_residual)))
+            rows.append(
+                ("residual variance", "median {:.2%}, worst {:.2%}".format(*self.frame_residual))
+            )
         word = "yes" if self.orientable else "no"
-        detail = "consistent frames" if self.consistent else f"{self.frustration:.2%} of edges remain reflections"
+        detail = (
+            "consistent frames"
+            if self.consistent
+            else f"{self.frustration:.2%} of edges remain reflections"
+        )
         rows.append(("orientable", f"{word} ({detail})"))
         if self.normal_share is not None:
             rows.append(("normal component", f"{self.normal_share:.1%} of the energy"))
@@ -76,8 +87,8 @@ class Diagnosis:
 def cover_signs(graph: NeighborGraph, det: np.ndarray) -> np.ndarray | None:
     """Return signs ``(n,)`` with ``s_i det_ij s_j > 0`` on all edges, or None if they do not exist.
 
-    They do not exist if a point is connected to its copy in the double cover: two copies of the points, in which edges
-    with a negative determinant connect different copies.
+    They do not exist if a point is connected to its copy in the double cover: two copies of the
+    points, in which edges with a negative determinant connect different copies.
     """
     n = graph.num_points
     indptr = np.concatenate([graph.indptr, graph.indptr[1:] + graph.num_edges])
@@ -87,9 +98,12 @@ def cover_signs(graph: NeighborGraph, det: np.ndarray) -> np.ndarray | None:
 
 
 def tree_signs(edges: NeighborGraph) -> np.ndarray:
-    """Return signs ``(n,)`` of frames that agree along a spanning tree of edges with similar tangent spaces."""
+    """Return signs ``(n,)`` of frames that agree along a spanning tree of edges with similar
+    tangent spaces."""
     facing = edges.to_scipy()
-    cost = sparse.csr_array((1.0 + 1e-9 - np.abs(facing.data), facing.indices, facing.indptr), shape=facing.shape)
+    cost = sparse.csr_array(
+        (1.0 + 1e-9 - np.abs(facing.data), facing.indices, facing.indptr), shape=facing.shape
+    )
     signs = csgraph.minimum_spanning_tree(cost).astype(bool) * facing
     both = sparse.csr_array(signs + signs.T)
     tree = NeighborGraph(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data)
@@ -99,9 +113,11 @@ def tree_signs(edges: NeighborGraph) -> np.ndarray:
 
 
 def confident_edges(bundle: TangentBundle, facing: float = 0.8) -> NeighborGraph:
-    r"""Return the edges with similar tangent spaces, |det O_i^T O_j| > ``facing``; lengths are the determinants.
+    r"""Return the edges with similar tangent spaces, |det O_i^T O_j| > ``facing``; lengths are the
+    determinants.
 
-    For very different tangent spaces the sign of the determinant does not determine the orientation.
+    For very different tangent spaces the sign of the determinant does not determine the
+    orientation.
     """
     graph, frames = bundle.sorted_graph, bundle.sorted_frames
     det = bundle.connection.det.astype(float)
@@ -116,12 +132,13 @@ def confident_edges(bundle: TangentBundle, facing: float = 0.8) -> NeighborGraph
 
 
 def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
-    r"""Return whether the space is orientable, whether all frames can be made consistent, and the share of bad edges.
+    r"""Return whether the space is orientable, whether all frames can be made consistent, and the
+    share of bad edges.
 
-    If no exact signs exist, those of a spanning tree are improved by majority votes of neighbours. The space counts as
-    orientable if fewer edges remain bad than would have to be cut to make a non-orientable space orientable: those
-    across a hypersurface, whose share is proportional to the radius of a ball. Meshes are always orientable, since
-    others are refused.
+    If no exact signs exist, those of a spanning tree are improved by majority votes of neighbours.
+    The space counts as orientable if fewer edges remain bad than would have to be cut to make a
+    non-orientable space orientable: those across a hypersurface, whose share is proportional to the
+    radius of a ball. Meshes are always orientable, since others are refused.
     """
     if bundle.mesh is not None:
         return True, True, 0.0
@@ -137,7 +154,8 @@ def orientability(bundle: TangentBundle) -> tuple[bool, bool, float]:
 
 
 def normal_share(bundle: Any, field: Array) -> float:
-    """Return the share of a field's energy that is normal to the tangent spaces; warns above a tenth."""
+    """Return the share of a field's energy that is normal to the tangent spaces; warns above a
+    tenth."""
     vectors = float_tensor(field, "field")[0]
     tangent = float_tensor(bundle.to_ambient(bundle.to_coordinates(vectors)), "field")[0]
     largest = float(vectors.abs().max()) or 1.0
@@ -145,8 +163,9 @@ def normal_share(bundle: Any, field: Array) -> float:
     share = min(max(1.0 - inside / total, 0.0), 1.0) if total > 0 else 0.0
     if share > 0.1:
         warnings.warn(
-            f"{share:.0%} of the field's energy is normal to the tangent spaces and is lost by projection. "
-            "Check that the vectors are ambient (not components in another frame) and in the order of the points.",
+            f"{share:.0%} of the field's energy is normal to the tangent spaces and is lost by "
+            "projection. Check that the vectors are ambient (not components in another frame) and "
+            "in the order of the points.",
             NotTangentWarning,
             stacklevel=outside(),
         )
@@ -183,11 +202,13 @@ def diagnose(bundle: TangentBundle, field: Array | None = None) -> Diagnosis:
 
 
 def sampling_errors(bundle: TangentBundle, fields: Array) -> np.ndarray:
-    r"""Return standard errors ``(k,)`` of eigenvalues with eigenfields ``(n, d, k)``, due to random sampling.
+    r"""Return standard errors ``(k,)`` of eigenvalues with eigenfields ``(n, d, k)``, due to random
+    sampling.
 
-    An eigenvalue is a mean over points of the energy density :math:`\frac12 \Delta |f|^2 + \lambda |f|^2`, divided by
-    that of :math:`|f|^2`. Its error is that of a mean over independent points, so the first term determines it. The
-    bias at a finite scale is not included.
+    An eigenvalue is a mean over points of the energy density
+    :math:`\frac12 \Delta |f|^2 + \lambda |f|^2`, divided by that of :math:`|f|^2`. Its error is
+    that of a mean over independent points, so the first term determines it. The bias at a finite
+    scale is not included.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0), dim=2)

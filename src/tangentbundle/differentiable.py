@@ -1,14 +1,16 @@
 r"""The geometry of points that move: a Laplacian and frames with gradients in the points.
 
-The neighbour graph, the scales and the calibration are those of the points as given, and constant. Weights, frames and
-transports are functions of the points:
+The neighbour graph, the scales and the calibration are those of the points as given, and constant.
+Weights, frames and transports are functions of the points:
 
-.. math:: w_{ij} = k(|x_i - x_j|/\sqrt\epsilon), \qquad C_i = \sum_j b_{ij}\,(x_j - \bar x_i)(x_j - \bar x_i)^T, \qquad
+.. math:: w_{ij} = k(|x_i - x_j|/\sqrt\epsilon), \qquad
+          C_i = \sum_j b_{ij}\,(x_j - \bar x_i)(x_j - \bar x_i)^T, \qquad
           O_{ij} = A (A^T A)^{-1/2}, \quad A = O_i^T O_j,
 
-with :math:`O_i` the first d eigenvectors of :math:`C_i`. These are defined up to a turn within their plane, whose
-derivative is set to zero. So gradients are right for losses that do not depend on frames, such as all that are
-computed from ambient vectors; eigenvalues that are close within the plane do no harm.
+with :math:`O_i` the first d eigenvectors of :math:`C_i`. These are defined up to a turn within
+their plane, whose derivative is set to zero. So gradients are right for losses that do not depend
+on frames, such as all that are computed from ambient vectors; eigenvalues that are close within the
+plane do no harm.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from .parallel import threads_by_size
 
 
 class _Frames(torch.autograd.Function):
-    """The first d eigenvectors of symmetric matrices ``(n, D, D)``, turned within their span towards ``like``.
+    """The first d eigenvectors of symmetric matrices ``(n, D, D)``, turned within their span
+    towards ``like``.
 
     Eigenvalues, eigenvectors and the turn are outputs for the backward pass alone.
     """
@@ -69,7 +72,8 @@ class _Frames(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class DifferentiableBundle:
-    r"""A tangent bundle whose ``laplacian()`` and ``frames`` have gradients in the points, on any device.
+    r"""A tangent bundle whose ``laplacian()`` and ``frames`` have gradients in the points, on any
+    device.
 
     So have the ``frames`` of its Laplacians, which ``nn.AmbientThenProject`` reads.
 
@@ -79,7 +83,7 @@ class DifferentiableBundle:
     >>> points = torch.from_numpy(tb.manifolds.Sphere(2).sample(200, seed=0)).requires_grad_()
     >>> moving = DifferentiableBundle.from_points(points)
     >>> lap, x = moving.laplacian(), moving.to_coordinates(torch.ones(200, 3).double())
-    >>> lap.inner(x, lap @ x).sum().backward()                     # how much the field varies
+    >>> lap.inner(x, lap @ x).sum().backward()  # how much the field varies
     >>> points.grad.shape
     torch.Size([200, 3])
     """
@@ -91,17 +95,25 @@ class DifferentiableBundle:
 
     def __post_init__(self) -> None:
         if self.bundle.pca is None or self.points.shape != self.bundle.sorted_points.shape:
-            raise InvalidInputError("a DifferentiableBundle takes points and the bundle that from_points made of them.")
+            raise InvalidInputError(
+                "a DifferentiableBundle takes points and the bundle that from_points made of them."
+            )
 
     @classmethod
     @threads_by_size
     def from_points(cls, points: Tensor, **options: Any) -> DifferentiableBundle:
-        """The bundle of points ``(n, D)``; ``options`` are those of ``TangentBundle.from_points``."""
+        """The bundle of points ``(n, D)``; ``options`` are those of
+        ``TangentBundle.from_points``."""
         if not isinstance(points, Tensor):
-            raise InvalidInputError(f"points must be a torch tensor, to have gradients, got {type(points).__name__}.")
+            raise InvalidInputError(
+                f"points must be a torch tensor, to have gradients, got {type(points).__name__}."
+            )
         bundle = TangentBundle.from_points(points.detach(), **options)
         return cls(
-            float_tensor(points, "points")[0], bundle, options.get("pca_center", True), bool(options.get("eps_pca"))
+            float_tensor(points, "points")[0],
+            bundle,
+            options.get("pca_center", True),
+            bool(options.get("eps_pca")),
         )
 
     @cached_property
@@ -132,7 +144,10 @@ class DifferentiableBundle:
         weights = Biweight().profile(steps.norm(dim=1) / reach)[:, None]
         total = steps.new_zeros(n, 1).index_add(0, rows, weights)
         if self.pca_center:
-            steps = steps - (torch.zeros_like(self._sorted).index_add(0, rows, weights * steps) / total)[rows]
+            steps = (
+                steps
+                - (torch.zeros_like(self._sorted).index_add(0, rows, weights * steps) / total)[rows]
+            )
         squares = steps[:, :, None] * (weights / total[rows] * steps)[:, None]
         return steps.new_zeros(n, *squares.shape[1:]).index_add(0, rows, squares)
 
@@ -148,14 +163,18 @@ class DifferentiableBundle:
         distances, nearest = nearest_distances(cloud, least, poor)
         rows = np.concatenate([graph.rows[rich], np.repeat(poor, least)])
         cols = np.concatenate([graph.indices[rich], nearest.ravel()])
-        reach = np.concatenate([np.full(rich.sum(), radius), np.repeat(1.2 * distances[:, -1], least)])
+        reach = np.concatenate(
+            [np.full(rich.sum(), radius), np.repeat(1.2 * distances[:, -1], least)]
+        )
         return self._tensor(rows), self._tensor(cols), self._tensor(reach)
 
     @cached_property
     def frames(self) -> Tensor:
         """Tangent bases ``(n, D, d)``."""
         with torch.inference_mode(False), torch.enable_grad():
-            return torch.zeros_like(self._sorted_frames).index_copy(0, self._order, self._sorted_frames)
+            return torch.zeros_like(self._sorted_frames).index_copy(
+                0, self._order, self._sorted_frames
+            )
 
     def to_coordinates(self, vectors: Tensor) -> Tensor:
         """Ambient vectors ``(..., n, D)`` to a signal ``(..., n, d, 1)``."""
@@ -170,11 +189,15 @@ class DifferentiableBundle:
         """The connection Laplacian; ``options`` are those of ``TangentBundle.laplacian``."""
         with outside_transforms():
             constant = self.bundle.laplacian(**options)
-        tensors: Any = (tensor.to(self.points.device) for tensor in self.bundle.sorted_graph.tensors)
+        tensors: Any = (
+            tensor.to(self.points.device) for tensor in self.bundle.sorted_graph.tensors
+        )
         graph = NeighborGraph(*tensors)
         rows, cols = graph.edge_rows, graph.tensors[1]
         steps = self._sorted[cols] - self._sorted[rows]
-        averages = Averages.of(graph, check_kernel(self.bundle.kernel)(steps.norm(dim=1) / self.bundle.eps**0.5))
+        averages = Averages.of(
+            graph, check_kernel(self.bundle.kernel)(steps.norm(dim=1) / self.bundle.eps**0.5)
+        )
         product = self._sorted_frames[rows].mT @ self._sorted_frames[cols]
         maps = product @ inverse_root(product.mT @ product)
         values, share = maps * averages.factors[:, None, None], averages.mass / averages.mass.sum()

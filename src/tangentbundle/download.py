@@ -23,15 +23,14 @@ def fetch(
 ) -> Path:
     """Download a file once and return its path.
 
-    The environment variable ``TANGENTBUNDLE_DATA_MIRROR`` replaces ``base`` by the address of a mirror, or by a local
-    folder of files that are already downloaded.
+    The environment variable ``TANGENTBUNDLE_DATA_MIRROR`` replaces ``base`` by the address of a
+    mirror, or by a local folder of files that are already downloaded.
 
     Args:
-        name: name of the file, without folders.
-        base: HTTPS address of the folder that holds it.
-        cache: local folder; default ``pooch.os_cache("tangentbundle")``.
-        sha256: checksum; a cached file that does not match is downloaded again.
-        check: raises a ``ValueError`` or a ``DamagedFileError`` for a file that must not stay in the cache.
+        name: name of the file, without folders. base: HTTPS address of the folder that holds it.
+        cache: local folder; default ``pooch.os_cache("tangentbundle")``. sha256: checksum; a cached
+        file that does not match is downloaded again. check: raises a ``ValueError`` or a
+        ``DamagedFileError`` for a file that must not stay in the cache.
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
@@ -39,23 +38,30 @@ def fetch(
     if mirror and "://" not in mirror:
         path = Path(mirror).expanduser() / name
         if not path.is_file():
-            raise DownloadError(f"the folder {mirror} has no file {name}. Put it there, or unset {MIRROR}.")
+            raise DownloadError(
+                f"the folder {mirror} has no file {name}. Put it there, or unset {MIRROR}."
+            )
         if sha256 and (digest := pooch.file_hash(path)) != sha256:
-            raise DamagedFileError(f"{path} has SHA-256 {digest}, expected {sha256}. Download it again.")
+            raise DamagedFileError(
+                f"{path} has SHA-256 {digest}, expected {sha256}. Download it again."
+            )
         check(path)
         return path
     url = f"{(mirror or base).rstrip('/')}/{name}"
     _require_https(url)
     folder = Path(cache or pooch.os_cache("tangentbundle"))
     store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
-    redirects = {"response": lambda r, **_: _require_https(urljoin(r.url, r.headers.get("Location", "")))}
+    redirects = {
+        "response": lambda r, **_: _require_https(urljoin(r.url, r.headers.get("Location", "")))
+    }
     try:
         path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks=redirects)))
         check(path)
     except OSError as error:  # also those of requests
         raise DownloadError(
-            f"{url} cannot be downloaded into {folder} ({error}). Check the connection and the disk, pass another "
-            f"folder (cache=...), or download the file by hand into a folder and set {MIRROR} to that folder."
+            f"{url} cannot be downloaded into {folder} ({error}). Check the connection and the "
+            "disk, pass another folder (cache=...), or download the file by hand into a folder "
+            f"and set {MIRROR} to that folder."
         ) from error
     except ValueError as error:  # a checksum that differs, or the check
         (folder / name).unlink(missing_ok=True)
@@ -66,5 +72,8 @@ def fetch(
 def _require_https(url: str) -> None:
     """Refuse other addresses, except on this machine."""
     parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (("http", "localhost"), ("http", "127.0.0.1")):
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (
+        ("http", "localhost"),
+        ("http", "127.0.0.1"),
+    ):
         raise DownloadError(f"expected an address that begins with https://, got {url}.")

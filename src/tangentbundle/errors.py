@@ -5,7 +5,8 @@ import types
 
 
 def outside() -> int:
-    """The ``stacklevel`` that makes a warning point at the line of the user, who called into the library."""
+    """The ``stacklevel`` that makes a warning point at the line of the user, who called into the
+    library."""
     package = __name__.partition(".")[0]
     frame: types.FrameType | None = sys._getframe(1)
     level = 1
@@ -80,7 +81,8 @@ class MemoryLimitError(TangentBundleError, MemoryError):
 
 
 class ConvergenceError(TangentBundleError, RuntimeError):
-    """An iterative solver stopped before reaching its tolerance, or training gave no usable network."""
+    """An iterative solver stopped before reaching its tolerance, or training gave no usable
+    network."""
 
 
 class MissingExtraError(TangentBundleError, ModuleNotFoundError):
@@ -88,7 +90,8 @@ class MissingExtraError(TangentBundleError, ModuleNotFoundError):
 
 
 class DownloadError(TangentBundleError, OSError):
-    """A file could not be had from the network, or not be written to the cache; nothing half-written was left."""
+    """A file could not be had from the network, or not be written to the cache; nothing
+    half-written was left."""
 
 
 class DamagedFileError(TangentBundleError, ValueError):
@@ -96,7 +99,8 @@ class DamagedFileError(TangentBundleError, ValueError):
 
 
 class ForeignPartError(InvalidInputError):
-    """A saved network has classes or functions of a user's own, which were not allowed when it was loaded."""
+    """A saved network has classes or functions of a user's own, which were not allowed when it was
+    loaded."""
 
 
 class MissingColumnsError(InvalidInputError):
@@ -140,11 +144,13 @@ class NotTangentWarning(TangentBundleWarning):
 
 
 class SuspiciousDataWarning(TangentBundleWarning):
-    """Data that are probably not what was meant: outliers, noise that hides the manifold, points off it."""
+    """Data that are probably not what was meant: outliers, noise that hides the manifold, points
+    off it."""
 
 
 class AccuracyWarning(TangentBundleWarning):
-    """A result is less accurate than usual: too few neighbours, too low a precision, no gap in a spectrum."""
+    """A result is less accurate than usual: too few neighbours, too low a precision, no gap in a
+    spectrum."""
 
 
 class BoundaryWarning(TangentBundleWarning):

@@ -25,5 +25,6 @@ def extra(name: str, purpose: str, group: str = "data") -> Any:
 
 
 def use_triton(device: torch.device) -> bool:
-    """Whether the Triton kernels serve a device; without Triton a GPU uses the readable references."""
+    """Whether the Triton kernels serve a device; without Triton a GPU uses the readable
+    references."""
     return device.type == "cuda" and find_spec("triton") is not None

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import filelock
 
-from .errors import BusyFolderError, DamagedFileError, InvalidInputError, OutputError, TangentBundleError
+from .errors import (
+    BusyFolderError,
+    DamagedFileError,
+    InvalidInputError,
+    OutputError,
+    TangentBundleError,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -25,22 +31,31 @@ MAX_NAME_BYTES = 255
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary place for a file or folder, which becomes ``path`` if the block succeeds; see ``check_place``.
+    """A temporary place for a file or folder, which becomes ``path`` if the block succeeds; see
+    ``check_place``.
 
-    Other processes see the old file or the new one, never a part. Errors of writing, such as a full disk, become an
-    ``OutputError``; temporary files are removed.
+    Other processes see the old file or the new one, never a part. Errors of writing, such as a full
+    disk, become an ``OutputError``; temporary files are removed.
     """
     try:
         target = check_place(path)
-        with tempfile.TemporaryDirectory(prefix=".writing.", dir=target.parent, ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(
+            prefix=".writing.", dir=target.parent, ignore_cleanup_errors=True
+        ) as folder:
             place = Path(folder) / path.name
             yield place
             put(place, target)
     except TangentBundleError:
         raise
     except (OSError, RuntimeError) as error:  # netCDF and Arrow raise RuntimeError
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
-        raise OutputError(f"cannot write {path}: {reason}. Choose another place; nothing was left.") from error
+        reason = (
+            error.strerror
+            if isinstance(error, OSError) and error.strerror
+            else str(error).splitlines()[0]
+        )
+        raise OutputError(
+            f"cannot write {path}: {reason}. Choose another place; nothing was left."
+        ) from error
 
 
 def put(place: Path, target: Path) -> None:
@@ -73,7 +88,9 @@ def check_place(path: Path) -> Path:
         problem = f"the name has more than {MAX_NAME_BYTES} bytes. Choose a shorter one."
     elif not place.parent.is_dir():
         problem = f"no such folder: {place.parent}. Create it, or choose another place."
-    elif not os.access(place.parent, os.W_OK) or (exists and not os.access(place, os.R_OK | os.W_OK)):
+    elif not os.access(place.parent, os.W_OK) or (
+        exists and not os.access(place, os.R_OK | os.W_OK)
+    ):
         problem = "there is no permission. Choose another place."
     elif exists and not place.is_file():
         kind = "a folder" if place.is_dir() else "a device"
@@ -86,13 +103,16 @@ def check_place(path: Path) -> Path:
 def check_html(path: Path) -> None:
     """Refuse, before any work, a report that cannot be written."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise OutputError(f"expected an .html file for the report, got {path.name}. Change the suffix.")
+        raise OutputError(
+            f"expected an .html file for the report, got {path.name}. Change the suffix."
+        )
     check_place(path)
 
 
 @contextlib.contextmanager
 def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
-    """Hold a folder for this process; a second one is refused. The lock ends with the process, however it ends."""
+    """Hold a folder for this process; a second one is refused. The lock ends with the process,
+    however it ends."""
     place = Path(folder)
     lock = filelock.FileLock(place / ".lock", timeout=0)
     try:
@@ -100,7 +120,8 @@ def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
         lock.acquire()
     except filelock.Timeout as error:
         raise BusyFolderError(
-            f"another process is writing in {place}. Wait for it, stop it, or choose another folder."
+            f"another process is writing in {place}. Wait for it, stop it, or choose another "
+            "folder."
         ) from error
     except OSError as error:
         raise InvalidInputError(
@@ -112,8 +133,11 @@ def only_writer(folder: str | os.PathLike) -> Iterator[Path]:
         lock.release()
 
 
-def write_tensors(path: str | os.PathLike, kind: str, tensors: Mapping[str, torch.Tensor], notes: Any) -> None:
-    """Tensors and JSON ``notes`` in one safetensors file, atomically, with a checksum over all of it."""
+def write_tensors(
+    path: str | os.PathLike, kind: str, tensors: Mapping[str, torch.Tensor], notes: Any
+) -> None:
+    """Tensors and JSON ``notes`` in one safetensors file, atomically, with a checksum over all of
+    it."""
     from safetensors.torch import save
 
     plain = {name: t.detach().to("cpu").contiguous().clone() for name, t in tensors.items()}
@@ -123,7 +147,8 @@ def write_tensors(path: str | os.PathLike, kind: str, tensors: Mapping[str, torc
 
 
 def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Tensor], Any]:
-    """What ``write_tensors`` wrote; other, damaged or newer files are refused by name. Nothing is ever unpickled."""
+    """What ``write_tensors`` wrote; other, damaged or newer files are refused by name. Nothing is
+    ever unpickled."""
     from safetensors import SafetensorError, safe_open
 
     source = Path(path)
@@ -133,17 +158,30 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
         with safe_open(source, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
-    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError, MemoryError, OverflowError) as error:
+    except (
+        SafetensorError,
+        OSError,
+        ValueError,
+        KeyError,
+        RuntimeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
         raise DamagedFileError(
-            f"{source} is not a readable safetensors file ({error}): it is damaged, cut short or of another kind."
+            f"{source} is not a readable safetensors file ({error}): it is damaged, cut short or "
+            "of another kind."
         ) from error
     found, version = metadata.get("format", "tensors of another program"), metadata.get("version")
     if found != kind:
         raise DamagedFileError(f"{source} holds {found!r}, expected {kind!r}.")
     if version != "1":
-        raise DamagedFileError(f"{source} has format version {version}, this library reads version 1. Update it.")
+        raise DamagedFileError(
+            f"{source} has format version {version}, this library reads version 1. Update it."
+        )
     if _digest(kind, tensors, metadata.get("notes", "")) != metadata.get("sha256"):
-        raise DamagedFileError(f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew.")
+        raise DamagedFileError(
+            f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew."
+        )
     try:
         return tensors, json.loads(metadata["notes"])
     except (KeyError, ValueError, RecursionError) as error:

@@ -1,4 +1,5 @@
-"""Memory: refused before it is allocated where there is not enough, and buffers for large results."""
+"""Memory: refused before it is allocated where there is not enough, and buffers for large
+results."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 LARGE_BUFFER_BYTES = 2**25
-"""From this size on the C library returns freed memory to the system, and new buffers start unmapped."""
+"""From this size on the C library returns freed memory to the system, and new buffers start
+unmapped."""
 
 
 def memory_limit(max_memory: float | None = None) -> float:
@@ -27,12 +29,13 @@ def require_memory(need: float, what: str, remedy: str, max_memory: float | None
 
     >>> require_memory(8e18, "a matrix of 10^9 rows", "Use the operator itself.", max_memory=16e9)
     Traceback (most recent call last):
-    tangentbundle.errors.MemoryLimitError: a matrix of 10^9 rows would need about 8e+09 GB; the limit is 16 GB. Use ...
+    tangentbundle.errors.MemoryLimitError: a matrix of 10^9 rows would need about 8e+09 GB; ...
     """
     limit = memory_limit(max_memory)
     if need > limit:
         raise MemoryLimitError(
-            f"{what} would need about {need / 1e9:.3g} GB; the limit is {limit / 1e9:.3g} GB. {remedy}"
+            f"{what} would need about {need / 1e9:.3g} GB; the limit is {limit / 1e9:.3g} GB. "
+            f"{remedy}"
         )
 
 
@@ -49,10 +52,13 @@ def device_memory(device: torch.device) -> float | None:
 def empty_like(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous tensor for a result, not filled.
 
-    NumPy allocates large ones on CPUs: it asks Linux for pages of 2 MB, and a product of 50 MB takes half the time.
+    NumPy allocates large ones on CPUs: it asks Linux for pages of 2 MB, and a product of 50 MB
+    takes half the time.
     """
     import torch  # slow to load, and readers of files need the rest of this module
 
     if tensor.device.type != "cpu" or tensor.nbytes < LARGE_BUFFER_BYTES:
         return torch.empty_like(tensor, memory_format=torch.contiguous_format)
-    return torch.from_numpy(np.empty(tensor.shape, np.float32 if tensor.dtype == torch.float32 else np.float64))
+    return torch.from_numpy(
+        np.empty(tensor.shape, np.float32 if tensor.dtype == torch.float32 else np.float64)
+    )

@@ -1,14 +1,17 @@
-"""How many threads work, and how they wait: one policy for torch, BLAS and the library's own kernels.
+"""How many threads work, and how they wait: one policy for torch, BLAS and the library's own
+kernels.
 
-* Threads that wait sleep. OpenMP's threads spin by default, which costs several times the processor time of the work
-  itself where other processes need the processors. ``import tangentbundle`` loads torch with passive waiting.
-* Threads work where the work is worth them. ``threads_by_size`` limits torch and BLAS to one thread while an entry
-  point of the library handles small arrays; ``threads_for`` does so for a known amount of work. What the user set
-  holds for large work, and again after the call.
-* Kernels share their rows among a pool of threads, which sleep while they wait, as many as the user gave to torch.
+* Threads that wait sleep. OpenMP's threads spin by default, which costs several times the processor
+  time of the work itself where other processes need the processors. ``import tangentbundle`` loads
+  torch with passive waiting.
+* Threads work where the work is worth them. ``threads_by_size`` limits torch and BLAS to one thread
+  while an entry point of the library handles small arrays; ``threads_for`` does so for a known
+  amount of work. What the user set holds for large work, and again after the call.
+* Kernels share their rows among a pool of threads, which sleep while they wait, as many as the user
+  gave to torch.
 
-Limits of OpenMP and MKL belong to the calling thread. The BLAS of NumPy and SciPy has one limit for all threads, which
-holds until the last call that needs it has ended.
+Limits of OpenMP and MKL belong to the calling thread. The BLAS of NumPy and SciPy has one limit for
+all threads, which holds until the last call that needs it has ended.
 """
 
 from __future__ import annotations
@@ -29,14 +32,17 @@ MAX_ROWS = 2**13
 """Most rows of a range: what a range works on stays in cache."""
 
 MIN_NUMBERS = 2**20
-"""Numbers in the largest array from which several threads of torch and BLAS are worth it: one thread needs about a
-millisecond for an operation on so many, and waking others takes up to a tenth of that."""
+"""Numbers in the largest array from which several threads of torch and BLAS are worth it: one
+thread needs about a millisecond for an operation on so many, and waking others takes up to a tenth
+of that."""
 
 SPINNING_FACTOR = 16
-"""Several threads must have so many times as much work where they spin while they wait, for milliseconds each time."""
+"""Several threads must have so many times as much work where they spin while they wait, for
+milliseconds each time."""
 
 WAITING_SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""Environment variables that say how OpenMP's threads wait; it reads them once, when torch is loaded."""
+"""Environment variables that say how OpenMP's threads wait; it reads them once, when torch is
+loaded."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -45,7 +51,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def sleep_while_waiting() -> bool:
-    """Let OpenMP's threads sleep, unless the user set how they wait or torch is loaded; whether the setting is new."""
+    """Let OpenMP's threads sleep, unless the user set how they wait or torch is loaded; whether the
+    setting is new."""
     if "torch" in sys.modules or any(name in os.environ for name in WAITING_SETTINGS):
         return False
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -54,7 +61,8 @@ def sleep_while_waiting() -> bool:
 
 @contextlib.contextmanager
 def passive_waiting() -> Iterator[None]:
-    """While torch is loaded inside this context, ``sleep_while_waiting`` holds; then the environment is as before."""
+    """While torch is loaded inside this context, ``sleep_while_waiting`` holds; then the
+    environment is as before."""
     global _spinning
     _spinning = "torch" in sys.modules and not any(name in os.environ for name in WAITING_SETTINGS)
     new = sleep_while_waiting()
@@ -73,7 +81,8 @@ _spinning = False
 
 
 class _ThreadState(threading.local):
-    """Of each thread: the numbers of threads to go back to, and whether only one may work whatever the work is."""
+    """Of each thread: the numbers of threads to go back to, and whether only one may work whatever
+    the work is."""
 
     user_counts: list[tuple[Any, int]] | None = None
     user_threads: int = 1
@@ -84,7 +93,8 @@ _state = _ThreadState()
 
 
 class _Mkl:
-    """The limit that MKL has for the calling thread, zero if there is none; torch for x86 contains MKL."""
+    """The limit that MKL has for the calling thread, zero if there is none; torch for x86 contains
+    MKL."""
 
     def __init__(self, set_limit: Callable[[int], int]) -> None:
         self.set_num_threads = set_limit
@@ -111,7 +121,8 @@ def _restore(counts: list[tuple[Any, int]]) -> None:
 
 
 class _BlasLimit:
-    """One thread for the BLAS of NumPy and SciPy while anybody needs that; what was set before comes back."""
+    """One thread for the BLAS of NumPy and SciPy while anybody needs that; what was set before
+    comes back."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -146,7 +157,8 @@ def _thread_local() -> list[Any]:
 def _libraries(with_sklearn: bool) -> tuple[list[Any], list[Any]]:
     """Libraries whose limit is one for the process, and those with one for each thread.
 
-    They are searched for once, which takes milliseconds, and again when scikit-learn has brought its own.
+    They are searched for once, which takes milliseconds, and again when scikit-learn has brought
+    its own.
     """
     import scipy.linalg  # noqa: F401 - loads SciPy's BLAS
     import torch
@@ -193,7 +205,8 @@ def _one_thread_if(limited: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def threads_for(numbers: float) -> Iterator[None]:
-    """Threads for work on arrays of so many numbers: those of the user, or one if the work is too small for several.
+    """Threads for work on arrays of so many numbers: those of the user, or one if the work is too
+    small for several.
 
     Inside other such contexts the innermost one decides.
     """
@@ -206,7 +219,8 @@ def threads_for(numbers: float) -> Iterator[None]:
 
 
 def threads_by_size(function: Function) -> Function:
-    """Decorate an entry point of the library: its largest argument decides how many threads work (``threads_for``).
+    """Decorate an entry point of the library: its largest argument decides how many threads work
+    (``threads_for``).
 
     >>> import numpy as np, torch
     >>> @threads_by_size
@@ -260,7 +274,8 @@ def _is_compiling() -> bool:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """A single thread for torch, BLAS and the library's kernels: for many small matrices, whatever their number."""
+    """A single thread for torch, BLAS and the library's kernels: for many small matrices, whatever
+    their number."""
     before = _state.single
     _state.single = True
     try:
@@ -271,7 +286,8 @@ def one_thread() -> Iterator[None]:
 
 
 def num_threads() -> int:
-    """Threads for kernels and searches: ``torch.get_num_threads()`` as the user set it, one inside ``one_thread``."""
+    """Threads for kernels and searches: ``torch.get_num_threads()`` as the user set it, one inside
+    ``one_thread``."""
     import torch
 
     if _state.single:
@@ -300,15 +316,17 @@ if hasattr(os, "register_at_fork"):
 def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 1024) -> None:
     """Call ``kernel(start, stop, *args)`` for consecutive ranges that cover ``range(n)``.
 
-    Kernels are ``numba.njit(nogil=True)`` functions that write disjoint rows. ``grain`` is the least number of rows
-    worth a thread.
+    Kernels are ``numba.njit(nogil=True)`` functions that write disjoint rows. ``grain`` is the
+    least number of rows worth a thread.
     """
     if n <= grain:
         kernel(0, n, *args)
         return
     workers = num_threads()
     pieces = max(min(4 * workers, -(-n // grain)) if workers > 1 else 1, -(-n // MAX_ROWS))
-    waiting = iter([*pairwise(n * k // pieces for k in range(pieces + 1))])  # shared: a thread takes the next range
+    waiting = iter(
+        [*pairwise(n * k // pieces for k in range(pieces + 1))]
+    )  # shared: a thread takes the next range
 
     def work() -> None:
         for start, stop in waiting:

@@ -1,4 +1,5 @@
-"""Networks as files: weights and the architecture as JSON in one safetensors file. Nothing is ever unpickled."""
+"""Networks as files: weights and the architecture as JSON in one safetensors file. Nothing is ever
+unpickled."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ import torch
 from . import nn
 from .architecture import TENSOR_PREFIX, Builder, Foreign, count_parts, describe
 from .arrays import FLOATS
-from .errors import DamagedFileError, DTypeError, ForeignPartError, InvalidInputError, NonFiniteError
+from .errors import (
+    DamagedFileError,
+    DTypeError,
+    ForeignPartError,
+    InvalidInputError,
+    NonFiniteError,
+)
 from .files import read_tensors, write_tensors
 
 KIND = "tangentbundle.network"
@@ -27,8 +34,9 @@ A short file cannot ask for a network that takes long to build.
 def save(net: nn.Configured, path: str | os.PathLike) -> None:
     """Write a network to one file, atomically.
 
-    Classes and functions of your own, such as filters and activations, are saved by their path and the arguments of
-    their constructors, and ``load`` needs them in ``allow``. What cannot be built again is refused.
+    Classes and functions of your own, such as filters and activations, are saved by their path and
+    the arguments of their constructors, and ``load`` needs them in ``allow``. What cannot be built
+    again is refused.
 
     >>> import tempfile, tangentbundle as tb
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +50,8 @@ def save(net: nn.Configured, path: str | os.PathLike) -> None:
 
 
 def require_saveable(net: nn.Configured) -> None:
-    """Refuse a network whose architecture ``save`` would refuse; before a training, nothing is lost."""
+    """Refuse a network whose architecture ``save`` would refuse; before a training, nothing is
+    lost."""
     _contents(net)
 
 
@@ -50,15 +59,20 @@ def load(path: str | os.PathLike, allow: Iterable[Foreign] = ()) -> nn.Configure
     """Read a network that ``save`` wrote, ready to predict; a damaged or foreign file is refused.
 
     Args:
-        allow: classes and functions of your own that the network may contain, such as ``[MyFilter]``. Others are
+        allow: classes and functions of your own that the network may contain, such as
+        ``[MyFilter]``. Others are
             refused by name with ``ForeignPartError``: nothing is imported, and nothing unpickled.
     """
     if isinstance(allow, (str, type)) or not isinstance(allow, Iterable):
-        raise InvalidInputError(f"allow must be a list of classes and functions, such as [MyFilter], got {allow!r}.")
+        raise InvalidInputError(
+            f"allow must be a list of classes and functions, such as [MyFilter], got {allow!r}."
+        )
     parts = list(allow)
     Builder({}, parts)  # refuses anything else before the file is read
     tensors, notes = read_tensors(path, KIND)
-    weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(TENSOR_PREFIX)}
+    weights = {
+        name: tensor for name, tensor in tensors.items() if not name.startswith(TENSOR_PREFIX)
+    }
     try:
         _require_plausible(notes, tensors)
         net = Builder(tensors, parts).build(notes)
@@ -70,7 +84,9 @@ def load(path: str | os.PathLike, allow: Iterable[Foreign] = ()) -> nn.Configure
         raise
     except Exception as error:  # anything can be raised while a forged architecture is built
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise DamagedFileError(f"{path} describes no network of this library ({reason}).") from error
+        raise DamagedFileError(
+            f"{path} describes no network of this library ({reason})."
+        ) from error
     return net.eval()
 
 
@@ -92,15 +108,24 @@ def _require_plausible(notes: Any, tensors: Mapping[str, torch.Tensor]) -> None:
     numbers = sum(tensor.numel() for tensor in tensors.values())
     most = FREE_PARTS + PARTS_PER_NUMBER * numbers
     if count_parts(notes) > most:
-        raise InvalidInputError(f"its architecture has more parts than its {numbers} numbers allow, {most}")
+        raise InvalidInputError(
+            f"its architecture has more parts than its {numbers} numbers allow, {most}"
+        )
 
 
 def _check_weights(net: nn.Configured, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Refuse weights that are not finite, or not all float32 or all float64; only buffers may be whole numbers."""
+    """Refuse weights that are not finite, or not all float32 or all float64; only buffers may be
+    whole numbers."""
     buffers = {name for name, buffer in net.named_buffers() if not buffer.is_floating_point()}
-    dtypes = {t.dtype for name, t in tensors.items() if name not in buffers or t.is_floating_point()}
+    dtypes = {
+        t.dtype for name, t in tensors.items() if name not in buffers or t.is_floating_point()
+    }
     if len(dtypes) > 1 or not dtypes <= {*FLOATS}:
-        raise DTypeError(f"weights must be all float32 or all float64, got {dtypes}. Convert them: net.float().")
+        raise DTypeError(
+            f"weights must be all float32 or all float64, got {dtypes}. Convert them: net.float()."
+        )
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
-            raise NonFiniteError(f"weights must be finite, but {name} has NaN or infinity. Train the network again.")
+            raise NonFiniteError(
+                f"weights must be finite, but {name} has NaN or infinity. Train the network again."
+            )

@@ -54,7 +54,8 @@ def assert_self_adjoint(operator: LinearOperator, *, tol: float | None = None) -
 
 
 def _adjoint_error(operator: LinearOperator, adjoint: LinearOperator) -> float:
-    """``|<f, A g> - <A* f, g>|`` in the mass inner product, relative to the norms, for random f and g."""
+    """``|<f, A g> - <A* f, g>|`` in the mass inner product, relative to the norms, for random f and
+    g."""
     f, g = random_signal(operator, seed=1), random_signal(operator, seed=2)
     left, right = operator.inner(f, operator @ g), operator.inner(adjoint @ f, g)
     size = float((operator.norm(f) * operator.norm(operator @ g)).max()) or 1.0
@@ -78,8 +79,8 @@ def assert_gauge_equivariant(
 ) -> None:
     """The same ambient output after a random O(d) change of every frame.
 
-    ``function(laplacian, x)`` is run with the bundle's frames and with turned ones, on signals with ``channels``
-    channels; by default two, or one if the function refuses two with a ``ShapeError``.
+    ``function(laplacian, x)`` is run with the bundle's frames and with turned ones, on signals with
+    ``channels`` channels; by default two, or one if the function refuses two with a ``ShapeError``.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0))
@@ -87,7 +88,9 @@ def assert_gauge_equivariant(
     >>> assert_gauge_equivariant(lambda laplacian, x: net(x, laplacian), bundle)
     """
     turns = torch.from_numpy(random_orthogonal(bundle.num_points, bundle.rank, seed))
-    _assert_same_field(function, bundle, torch.eye(bundle.ambient_dim), turns, tol, "change of frames", channels)
+    _assert_same_field(
+        function, bundle, torch.eye(bundle.ambient_dim), turns, tol, "change of frames", channels
+    )
 
 
 def assert_rotation_equivariant(
@@ -98,12 +101,17 @@ def assert_rotation_equivariant(
     seed: int = 0,
     channels: int | None = None,
 ) -> None:
-    """The rotated output when points and field are rotated together in ambient space; ``channels`` as above."""
+    """The rotated output when points and field are rotated together in ambient space; ``channels``
+    as above."""
     rotation = torch.from_numpy(random_orthogonal(1, bundle.ambient_dim, seed)[0])
-    _assert_same_field(function, bundle, rotation, torch.eye(bundle.rank), tol, "rotation of space", channels)
+    _assert_same_field(
+        function, bundle, rotation, torch.eye(bundle.rank), tol, "rotation of space", channels
+    )
 
 
-def _signal_for(function: FieldMap, laplacian: ConnectionLaplacian, channels: int | None) -> torch.Tensor:
+def _signal_for(
+    function: FieldMap, laplacian: ConnectionLaplacian, channels: int | None
+) -> torch.Tensor:
     """A random signal with the channels that a function takes."""
     if channels is not None:
         return random_signal(laplacian, positive_integer(channels, "channels"))
@@ -117,7 +125,10 @@ def _signal_for(function: FieldMap, laplacian: ConnectionLaplacian, channels: in
             continue
         return x
     raise InvalidInputError(
-        "the function takes signals with neither two channels nor one; give their number, channels=3. It says "
+        (
+            "the function takes signals with neither two channels nor one; give their number, "
+            "channels=3. It says "
+        )
         + " And ".join(refusals)
     )
 
@@ -130,13 +141,19 @@ def _assert_same_field(function, bundle, rotation, turns, tol, what, channels) -
     if bundle.mesh is not None:
         other = TangentBundle.from_mesh(points, bundle.mesh.faces, frames=rotated @ turns)
     else:
-        other = TangentBundle.from_frames(points, rotated @ turns, eps=bundle.eps, kernel=bundle.kernel)
+        other = TangentBundle.from_frames(
+            points, rotated @ turns, eps=bundle.eps, kernel=bundle.kernel
+        )
     laplacian = bundle.laplacian()
     tol = TOLERANCE[laplacian.dtype] if tol is None else tol
     x = _signal_for(function, laplacian, channels)
     moved = other.to_coordinates(rotated @ x)
-    error = relative_error(rotated @ turns @ function(other.laplacian(), moved), rotated @ function(laplacian, x))
-    assert error < tol, f"not equivariant under {what}: relative difference {error:.2g}, allowed {tol:.2g}"
+    error = relative_error(
+        rotated @ turns @ function(other.laplacian(), moved), rotated @ function(laplacian, x)
+    )
+    assert error < tol, (
+        f"not equivariant under {what}: relative difference {error:.2g}, allowed {tol:.2g}"
+    )
 
 
 class OperatorContract(ABC):
@@ -163,7 +180,9 @@ class OperatorContract(ABC):
         x = random_signal(operator)
         got = operator @ x.cpu().numpy()
         assert isinstance(got, np.ndarray)
-        assert relative_error(torch.from_numpy(got), (operator @ x).cpu()) < TOLERANCE[operator.dtype]
+        assert (
+            relative_error(torch.from_numpy(got), (operator @ x).cpu()) < TOLERANCE[operator.dtype]
+        )
 
     def test_adjoint(self) -> None:
         operator = self.make_operator()

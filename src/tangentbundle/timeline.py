@@ -1,4 +1,5 @@
-"""Series in time: their step, their gaps, the windows a forecast learns from, and clocks that continue them."""
+"""Series in time: their step, their gaps, the windows a forecast learns from, and clocks that
+continue them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ SUBSECONDS = ("ms", "us", "ns", "ps", "fs", "as")
 """Units of dates that are finer than seconds, each a thousandth of the one before."""
 
 MAX_JITTER = 0.01
-"""Share of a step by which the differences of times on one clock may deviate from multiples of it."""
+"""Share of a step by which the differences of times on one clock may deviate from multiples of
+it."""
 
 Times = np.ndarray
 """``(T,)`` of dtype datetime64, ascending."""
@@ -22,7 +24,8 @@ Times = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Times on a regular clock: time i is ``ticks[i]`` steps after the first. A step may be a number of months."""
+    """Times on a regular clock: time i is ``ticks[i]`` steps after the first. A step may be a
+    number of months."""
 
     ticks: np.ndarray
     step: np.timedelta64
@@ -41,22 +44,28 @@ class Timeline:
     def segments(self) -> list[slice]:
         """Longest stretches without a gap."""
         cuts = np.flatnonzero(np.diff(self.ticks) > 1) + 1
-        return [slice(int(a), int(b)) for a, b in zip([0, *cuts], [*cuts, len(self.ticks)], strict=True)]
+        return [
+            slice(int(a), int(b)) for a, b in zip([0, *cuts], [*cuts, len(self.ticks)], strict=True)
+        ]
 
 
 def regular(times: Times) -> Timeline:
-    """Find the step of a series that may have gaps: its commonest difference, in time or in calendar months.
+    """Find the step of a series that may have gaps: its commonest difference, in time or in
+    calendar months.
 
-    >>> times = np.datetime64("2026-01-01T00") + np.array([0, 6, 12, 24, 30]) * np.timedelta64(1, "h")
+    >>> hours = np.array([0, 6, 12, 24, 30])
+    >>> times = np.datetime64("2026-01-01T00") + hours * np.timedelta64(1, "h")
     >>> line = regular(times)
-    >>> line.ticks, line.step.astype("timedelta64[h]").item(), line.segments()
-    (array([0, 1, 2, 4, 5]), datetime.timedelta(seconds=21600), [slice(0, 3, None), slice(3, 5, None)])
+    >>> line.ticks, line.step.astype("timedelta64[h]").item()
+    (array([0, 1, 2, 4, 5]), datetime.timedelta(seconds=21600))
+    >>> line.segments()
+    [slice(0, 3, None), slice(3, 5, None)]
     """
     times = np.asarray(times)
     if times.dtype.kind != "M" or times.ndim != 1 or not len(times) or np.isnat(times).any():
         raise InvalidInputError(
-            f"times must be a list of dates (datetime64, no NaT), got {times.dtype} of shape {times.shape}. "
-            "For other calendars, use xarray's convert_calendar('standard') first."
+            f"times must be a list of dates (datetime64, no NaT), got {times.dtype} of shape "
+            f"{times.shape}. For other calendars, use xarray's convert_calendar('standard') first."
         )
     unit = _unit_of(times)
     if len(times) == 1:
@@ -65,7 +74,8 @@ def regular(times: Times) -> Timeline:
     if (gaps <= 0).any():
         first = int(np.argmax(gaps <= 0))
         raise InvalidInputError(
-            f"times must ascend without repeats, but {times[first + 1]} follows {times[first]}. Sort, drop repeats."
+            f"times must ascend without repeats, but {times[first + 1]} follows {times[first]}. "
+            "Sort, drop repeats."
         )
     next_day = times.astype("datetime64[D]") + 1
     ends = bool((next_day == next_day.astype("datetime64[M]")).all())
@@ -78,15 +88,18 @@ def regular(times: Times) -> Timeline:
     steps = _multiples(gaps, _mean_single_step(gaps), slack=MAX_JITTER)
     if steps is not None:
         return Timeline(np.append(0, np.cumsum(steps)), _rounded_step(gaps, steps, unit), ends)
-    shortest, longest = (_in_coarsest_unit(_duration(gap, unit)) for gap in (gaps.min(), gaps.max()))
+    shortest, longest = (
+        _in_coarsest_unit(_duration(gap, unit)) for gap in (gaps.min(), gaps.max())
+    )
     raise InvalidInputError(
-        f"times must lie on a regular clock, gaps allowed; differences range from {shortest} to {longest} "
-        "and are no multiples of the commonest one. Resample the series first."
+        f"times must lie on a regular clock, gaps allowed; differences range from {shortest} to "
+        f"{longest} and are no multiples of the commonest one. Resample the series first."
     )
 
 
 def _unit_of(times: Times) -> str:
-    """The unit in which differences of times are exact: seconds, or that of their dtype if it is finer."""
+    """The unit in which differences of times are exact: seconds, or that of their dtype if it is
+    finer."""
     unit = np.datetime_data(times.dtype)[0]
     return unit if unit in SUBSECONDS else "s"
 
@@ -97,7 +110,8 @@ def _commonest(differences: np.ndarray) -> int:
 
 
 def _mean_single_step(gaps: np.ndarray) -> int:
-    """The mean of those differences that are alike up to the jitter of both of their ends, where most are."""
+    """The mean of those differences that are alike up to the jitter of both of their ends, where
+    most are."""
     ordered = np.sort(gaps)
     uppers = np.searchsorted(ordered, ordered * (1 + 2 * MAX_JITTER), side="right")
     lower = int(np.argmax(uppers - np.arange(len(ordered))))
@@ -105,7 +119,8 @@ def _mean_single_step(gaps: np.ndarray) -> int:
 
 
 def _multiples(differences: np.ndarray, step: int, slack: float) -> np.ndarray | None:
-    """How many steps each difference is; None if one is no multiple up to a share ``slack`` of the step."""
+    """How many steps each difference is; None if one is no multiple up to a share ``slack`` of the
+    step."""
     if step < 1:
         return None
     steps = (differences + step // 2) // step  # integers: float64 would round nanoseconds
@@ -132,7 +147,8 @@ def _in_coarsest_unit(step: np.timedelta64) -> np.timedelta64:
 
 
 def _rounded_step(gaps: np.ndarray, steps: np.ndarray, unit: str) -> np.timedelta64:
-    """The mean step of times with jitter, in the coarsest unit in which the whole series does not drift off."""
+    """The mean step of times with jitter, in the coarsest unit in which the whole series does not
+    drift off."""
     per_second = 1000 ** (SUBSECONDS.index(unit) + 1) if unit in SUBSECONDS else 1
     total = int(steps.sum())
     mean = int(gaps.sum()) / total
@@ -150,7 +166,8 @@ def _rounded_step(gaps: np.ndarray, steps: np.ndarray, unit: str) -> np.timedelt
 
 
 def calendar_period(times: Times | None) -> int | None:
-    """Steps of a day, or of a year for months, if the series spans at least three of them; otherwise None.
+    """Steps of a day, or of a year for months, if the series spans at least three of them;
+    otherwise None.
 
     >>> calendar_period(np.datetime64("2026-01-01T00") + 6 * np.arange(40) * np.timedelta64(1, "h"))
     4
@@ -171,7 +188,9 @@ def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarr
 
     Returns times ``(T',)``, values ``(T', ...)`` and flags ``(T',)`` of what was filled.
 
-    >>> days = np.array(["2026-01-01", "2026-01-02", "2026-01-04", "2026-01-05", "2026-01-08"], "datetime64[D]")
+    >>> days = np.array(
+    ...     ["2026-01-01", "2026-01-02", "2026-01-04", "2026-01-05", "2026-01-08"], "datetime64[D]"
+    ... )
     >>> times, values, filled = fill_single_steps(days, np.array([0.0, 1.0, 3.0, 4.0, 7.0]))
     >>> values, filled.nonzero()[0]
     (array([0., 1., 2., 3., 4., 7.]), array([2]))
@@ -181,7 +200,11 @@ def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarr
     where = before + 1
     means = (values[before] + values[where]) / 2
     filled = np.insert(np.zeros(len(times), bool), where, True)
-    return np.insert(times, where, line.after(times[before])), np.insert(values, where, means, axis=0), filled
+    return (
+        np.insert(times, where, line.after(times[before])),
+        np.insert(values, where, means, axis=0),
+        filled,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,15 +225,16 @@ class Windows:
 
     @classmethod
     def of(cls, times: Times, filled: np.ndarray, horizon: int) -> Windows:
-        """The ``N - 2 T_f`` subsequences of every segment of N steps, as the paper counts (it leaves out the last)."""
+        """The ``N - 2 T_f`` subsequences of every segment of N steps, as the paper counts (it
+        leaves out the last)."""
         length = positive_integer(horizon, "the horizon T_f")
         segments = regular(times).segments()
         starts = np.concatenate([np.arange(s.start, s.stop - 2 * length) for s in segments])
         if not len(starts):
             longest = max(s.stop - s.start for s in segments)
             raise InvalidInputError(
-                f"a horizon of {length} steps needs more than {2 * length} without a gap, but the longest stretch has "
-                f"{longest}. Use T_f <= {(longest - 1) // 2}."
+                f"a horizon of {length} steps needs more than {2 * length} without a gap, but the "
+                f"longest stretch has {longest}. Use T_f <= {(longest - 1) // 2}."
             )
         inputs = starts[:, None] + np.arange(length)
         return cls(inputs, inputs + length, ~filled[inputs + length])
@@ -237,25 +261,33 @@ class Clock:
         times, origin = _checked(times, count), self.origin
         if times.dtype.kind != origin.dtype.kind:
             kind = "dates" if origin.dtype.kind == "M" else "step numbers, or none"
-            raise InvalidInputError(f"fit had {kind} as times; predict must have them too, got {times.dtype}.")
+            raise InvalidInputError(
+                f"fit had {kind} as times; predict must have them too, got {times.dtype}."
+            )
         if origin.dtype.kind == "M" and np.datetime_data(self.step)[0] == "M":
             times, origin = times.astype("datetime64[M]"), origin.astype("datetime64[M]")
         exact = (times - origin) / self.step
         steps = np.rint(exact).astype(int)
         if np.abs(exact - steps).max() > 0.02:
-            raise InvalidInputError(f"times of predict do not lie on the clock of fit, whose step is {self.step}.")
+            raise InvalidInputError(
+                f"times of predict do not lie on the clock of fit, whose step is {self.step}."
+            )
         return steps
 
 
 def _checked(times: Any, count: int) -> np.ndarray:
     times = np.asarray(times)
     if times.shape != (count,):
-        raise ShapeError(f"times must have shape ({count},), one for each field, got {times.shape}.")
+        raise ShapeError(
+            f"times must have shape ({count},), one for each field, got {times.shape}."
+        )
     if times.dtype.kind == "M":
         regular(times)
         return times.astype(f"datetime64[{_unit_of(times)}]")
     if times.dtype.kind not in "iu":
-        raise InvalidInputError(f"times must be dates (datetime64) or integer step numbers, got {times.dtype}.")
+        raise InvalidInputError(
+            f"times must be dates (datetime64) or integer step numbers, got {times.dtype}."
+        )
     if (np.diff(times.astype(int)) <= 0).any():
         raise InvalidInputError("times must ascend without repeats. Sort them, drop repeats.")
     return times.astype(int)

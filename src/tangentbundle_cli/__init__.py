@@ -1,4 +1,5 @@
-"""The command-line tool, a separate package: ``tangentbundle`` loads on first use, so ``--help`` needs no torch."""
+"""The command-line tool, a separate package: ``tangentbundle`` loads on first use, so ``--help``
+needs no torch."""
 
 from typing import Annotated
 
@@ -12,8 +13,21 @@ from .job import Commands
 from .predict import denoise, forecast, interpolate
 from .standalone import demo, doctor, reproduce
 
-app = typer.Typer(name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
-for function in (demo, inspect, denoise, interpolate, forecast, filter, decompose, spectrum, doctor, reproduce):
+app = typer.Typer(
+    name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False
+)
+for function in (
+    demo,
+    inspect,
+    denoise,
+    interpolate,
+    forecast,
+    filter,
+    decompose,
+    spectrum,
+    doctor,
+    reproduce,
+):
     app.command()(function)
 
 
@@ -24,9 +38,11 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def main(version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False) -> None:
+def main(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False,
+) -> None:
     """Analyse, denoise, interpolate and forecast vector fields on curved spaces.
 
-    Reads and writes CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF and Zarr. Columns are found by name, or named by
-    options.
+    Reads and writes CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF and Zarr. Columns are found by
+    name, or named by options.
     """

@@ -16,13 +16,17 @@ from .job import Job, command
 from .options import Source
 
 MAX_SPECTRUM_POINTS = 10_000
-"""Largest number of points for eigenvalues, curvature and Betti number; larger clouds are sampled."""
+"""Largest number of points for eigenvalues, curvature and Betti number; larger clouds are
+sampled."""
 
 
-def build_bundle(job: Job, field: tb.io.Field, geometry: dict[str, Any], in_parts: Callable | None = None) -> Any:
+def build_bundle(
+    job: Job, field: tb.io.Field, geometry: dict[str, Any], in_parts: Callable | None = None
+) -> Any:
     """Build the bundle of a file's points and describe it in the summary.
 
-    ``geometry`` holds dim, neighbors and eps; ``in_parts`` builds a ``DistributedBundle`` instead of one in memory.
+    ``geometry`` holds dim, neighbors and eps; ``in_parts`` builds a ``DistributedBundle`` instead
+    of one in memory.
     """
     import numpy as np
 
@@ -32,10 +36,14 @@ def build_bundle(job: Job, field: tb.io.Field, geometry: dict[str, Any], in_part
     few = affordable_neighbors(len(field.space)) if automatic and not is_mesh else None
     if few is not None:
         geometry = {**geometry, "neighbors": few}
-        job.summary.notes.append(f"{few} neighbours per point are used to save memory; set --neighbors to change it")
+        job.summary.notes.append(
+            f"{few} neighbours per point are used to save memory; set --neighbors to change it"
+        )
     bundle: Any = (in_parts or field.space.bundle)(**geometry)
     frames = "known frames" if in_parts is None and bundle.pca is None else "estimated frames"
-    job.summary.add("dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim)
+    job.summary.add(
+        "dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim
+    )
     if in_parts is None and bundle.mesh is not None:
         job.summary.add("operator", f"cotangent Laplacian: {bundle.mesh}", mesh=str(bundle.mesh))
         return bundle
@@ -53,7 +61,8 @@ def add_normal_share(job: Job, field: tb.io.Field, bundle: Any) -> None:
 
 
 def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int, max_lines: int = 10) -> Any:
-    """Return the k lowest eigenvalues of the Laplacian and their fields; add the values to the summary."""
+    """Return the k lowest eigenvalues of the Laplacian and their fields; add the values to the
+    summary."""
     values, fields = bundle.laplacian().spectrum(min(k, bundle.num_points * bundle.rank))
     job.summary.eigenvalues = values = values.astype(float)
     if bundle.mesh is None:  # the vertices of a mesh are not a random sample
@@ -72,7 +81,8 @@ def inspect(
     geometry: dict[str, Any],
     k: Annotated[int, typer.Option("-k", min=0, help="eigenvalues to compute; 0 for none")] = 6,
 ) -> None:
-    """Report dimension, scale, components, orientability, normal component, curvature and spectrum of a file.
+    """Report dimension, scale, components, orientability, normal component, curvature and spectrum
+    of a file.
 
     Examples:
         tangentbundle inspect field.csv
@@ -101,13 +111,25 @@ def _diagnose(job: Job, field: tb.io.Field, bundle: tb.TangentBundle) -> None:
     if found.dimension_histogram:
         counts = ", ".join(f"{d}: {c}" for d, c in found.dimension_histogram.items())
         add("local dimensions", counts, local_dimensions=found.dimension_histogram)
-    detail = "consistent frames" if found.consistent else f"{found.frustration:.2%} of edges remain reflections"
-    add("orientable", f"{'yes' if found.orientable else 'no'} ({detail})", orientable=found.orientable)
+    detail = (
+        "consistent frames"
+        if found.consistent
+        else f"{found.frustration:.2%} of edges remain reflections"
+    )
+    add(
+        "orientable",
+        f"{'yes' if found.orientable else 'no'} ({detail})",
+        orientable=found.orientable,
+    )
     if bundle.mesh is None:
         share = found.neighborhood_share
         add("neighbourhood size", f"{share:.1%} of the points", neighborhood_share=share)
     if found.normal_share is not None:
-        add("normal component", f"{found.normal_share:.1%} of the energy", normal_share=found.normal_share)
+        add(
+            "normal component",
+            f"{found.normal_share:.1%} of the energy",
+            normal_share=found.normal_share,
+        )
         low, middle, high = np.quantile(np.linalg.norm(field.vectors, axis=2), (0, 0.5, 1)).tolist()
         text = f"{low:.3g} to {high:.3g}, median {middle:.3g} {field.units}".rstrip()
         add("vector lengths", text, lengths=[low, middle, high], units=field.units or None)
@@ -125,10 +147,16 @@ def _add_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None
     name, values = ("Gaussian", found.gaussian) if bundle.dim == 2 else ("scalar", found.scalar)
     low, high = np.quantile(values, (0.01, 0.99)).tolist()
     exact = "exact" if bundle.second_form is not None else "98% of points"
-    job.summary.add(f"{name} curvature", f"{low:.3g} to {high:.3g} ({exact})", curvature=[low, high])
+    job.summary.add(
+        f"{name} curvature", f"{low:.3g} to {high:.3g} ({exact})", curvature=[low, high]
+    )
     if not count_holes:
         return
-    betti, confidence, text = None, None, "not computed: the points end at a boundary, or are too few"
+    betti, confidence, text = (
+        None,
+        None,
+        "not computed: the points end at a boundary, or are too few",
+    )
     if bundle.num_points > MAX_SPECTRUM_POINTS:
         text = f"not computed for more than {MAX_SPECTRUM_POINTS} points"
     elif not tb.calculus.topology.has_boundary(bundle):
@@ -138,12 +166,17 @@ def _add_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None
             if estimate.reason:
                 betti, text = None, f"undetermined: {estimate.reason}"
             else:
-                text = f"{betti} (number of independent harmonic fields, confidence {confidence:.2f})"
+                text = (
+                    f"{betti} (number of independent harmonic fields, confidence {confidence:.2f})"
+                )
     job.summary.add("first Betti number", text, betti=betti, betti_confidence=confidence)
 
 
-def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, geometry: dict[str, Any]) -> tb.TangentBundle:
-    """Return the bundle of a random subset of a large cloud, whose lowest eigenvalues are similar and faster."""
+def _sample(
+    job: Job, field: tb.io.Field, bundle: tb.TangentBundle, geometry: dict[str, Any]
+) -> tb.TangentBundle:
+    """Return the bundle of a random subset of a large cloud, whose lowest eigenvalues are similar
+    and faster."""
     import numpy as np
 
     n = len(field.space)
@@ -151,7 +184,8 @@ def _sample(job: Job, field: tb.io.Field, bundle: tb.TangentBundle, geometry: di
         return bundle
     rows = np.random.default_rng(0).choice(n, MAX_SPECTRUM_POINTS, replace=False)
     job.summary.notes.append(
-        f"eigenvalues and curvature are computed from {len(rows)} random points; `spectrum` uses all points"
+        f"eigenvalues and curvature are computed from {len(rows)} random points; `spectrum` uses "
+        "all points"
     )
     return field.space.select(rows).bundle(**geometry | {"dim": bundle.dim})
 
@@ -175,7 +209,9 @@ def spectrum(
     import numpy as np
 
     if output is not None and output.suffix.lower() != ".npz":
-        raise tb.errors.OutputError(f"expected an .npz file for the spectrum, got {output.name}. Change the suffix.")
+        raise tb.errors.OutputError(
+            f"expected an .npz file for the spectrum, got {output.name}. Change the suffix."
+        )
     with job.steps(3) as step:
         step("reading")
         field = job.read(file, needs_vectors=False)
@@ -184,8 +220,14 @@ def spectrum(
         step("computing eigenvalues")
         values, fields = compute_spectrum(job, bundle, k)
     if job.report is not None:  # the report shows the first six eigenfields
-        ambient = bundle.to_ambient(fields[..., :6]).reshape(bundle.num_points, bundle.ambient_dim, -1)
+        ambient = bundle.to_ambient(fields[..., :6]).reshape(
+            bundle.num_points, bundle.ambient_dim, -1
+        )
         job.summary.modes = np.moveaxis(np.asarray(ambient, float), -1, 0)
     if output is not None:
-        with job.summary.writing(output), tb.files.replacing(output) as place, place.open("wb") as archive:
+        with (
+            job.summary.writing(output),
+            tb.files.replacing(output) as place,
+            place.open("wb") as archive,
+        ):
             np.savez(archive, eigenvalues=values, fields=np.asarray(bundle.to_ambient(fields)))

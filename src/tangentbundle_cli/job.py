@@ -32,13 +32,18 @@ INPUTS = ("file", "at", "history")
 class Commands(TyperGroup):
     """A command group that stores the command line in its context."""
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        return super().make_context(info_name, args, parent, obj=shlex.join(["tangentbundle", *args]), **extra)
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        return super().make_context(
+            info_name, args, parent, obj=shlex.join(["tangentbundle", *args]), **extra
+        )
 
 
 @dataclass
 class Job:
-    """One run of a command; ``columns`` holds the column options, ``appendix`` is printed after the summary."""
+    """One run of a command; ``columns`` holds the column options, ``appendix`` is printed after the
+    summary."""
 
     summary: tb.io.Summary
     as_json: bool = False
@@ -63,23 +68,36 @@ class Job:
         chosen = [text.partition("=")[::2] for text in asked.get("select", ())]
         asked["select"] = dict(chosen)
         if "" in asked["select"].values() or len(asked["select"]) < len(chosen):
-            raise tb.errors.InvalidInputError("expected --select NAME=VALUE once for a NAME, such as level=500.")
+            raise tb.errors.InvalidInputError(
+                "expected --select NAME=VALUE once for a NAME, such as level=500."
+            )
         return tb.io.Request(**{**asked, **changes})
 
-    def read(self, path: Path, output: Path | None = None, *, needs_vectors: bool = True) -> tb.io.Field:
-        """Read the field of a file and describe it in the summary; raise if the output cannot be written."""
+    def read(
+        self, path: Path, output: Path | None = None, *, needs_vectors: bool = True
+    ) -> tb.io.Field:
+        """Read the field of a file and describe it in the summary; raise if the output cannot be
+        written."""
         found = tb.io.read_field(path, self.request(needs_vectors=needs_vectors))
         self.check_report()
         tb.io.field.warn_if_suspicious(found)
-        if len(found.space.points) < tb.io.field.FEW_POINTS:  # warned above: estimators need not repeat it
+        if (
+            len(found.space.points) < tb.io.field.FEW_POINTS
+        ):  # warned above: estimators need not repeat it
             warnings.simplefilter("ignore", tb.errors.DimensionWarning)
         self.summary.source, self.summary.before = path, found
         self.summary.notes += found.notes
         (n, dims), known = found.space.points.shape, found.space.dim
-        if self.dim is not None and self.dim not in (range(1, dims + 1) if known is None else [known]):
+        if self.dim is not None and self.dim not in (
+            range(1, dims + 1) if known is None else [known]
+        ):
             expected = f"from 1 to {dims}, the dimension of the points" if known is None else known
-            raise tb.errors.InvalidInputError(f"--dim {self.dim} does not fit {path.name}: expected {expected}.")
-        self.summary.add("read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found))
+            raise tb.errors.InvalidInputError(
+                f"--dim {self.dim} does not fit {path.name}: expected {expected}."
+            )
+        self.summary.add(
+            "read", f"{path.name}: {found}", points=n, ambient_dim=dims, times=len(found)
+        )
         if output is not None:
             tb.io.check_output(found, output)
         return found
@@ -89,7 +107,8 @@ class Job:
         self.summary.table, self.appendix = table, f"\n\n{table.text()}"
 
     def check_report(self) -> None:
-        """Raise if the report cannot be written; it loads plotting libraries, so input is checked before."""
+        """Raise if the report cannot be written; it loads plotting libraries, so input is checked
+        before."""
         if self.report is not None:
             tb.report.check_report(self.report)
 
@@ -101,7 +120,8 @@ class Job:
 
     @contextlib.contextmanager
     def steps(self, total: int) -> Iterator[Callable[[str], None]]:
-        """Show progress on standard error; call the result with a description at the start of each step."""
+        """Show progress on standard error; call the result with a description at the start of each
+        step."""
         numbers = itertools.count(1)
         with tb.console.progress(total, "step", not self.silent) as show:
             yield lambda text: show(next(numbers), text)
@@ -122,18 +142,24 @@ def write_in_blocks(
     refused: Mapping[str, Any],
     fields_at_once: int | None = None,
 ) -> None:
-    """Write the lazy result of ``function(dataset, component names)`` for NetCDF or Zarr files of any length.
+    """Write the lazy result of ``function(dataset, component names)`` for NetCDF or Zarr files of
+    any length.
 
-    A run with the same ``options`` resumes an interrupted one. Raises if any of the options ``refused`` is set.
+    A run with the same ``options`` resumes an interrupted one. Raises if any of the options
+    ``refused`` is set.
     """
-    if any(tb.io.format_of(path).read is not tb.io.datasets.read_dataset for path in (file, output)):
+    if any(
+        tb.io.format_of(path).read is not tb.io.datasets.read_dataset for path in (file, output)
+    ):
         raise tb.errors.InvalidInputError(
-            "--workers and --scale need NetCDF or Zarr as input and output. Remove them, or convert the file."
+            "--workers and --scale need NetCDF or Zarr as input and output. Remove them, or "
+            "convert the file."
         )
     given = {**job.columns, "report": job.report, **refused, "vectors": None}
     if option := next((name.replace("_", "-") for name in given if given[name]), ""):
         raise tb.errors.InvalidInputError(
-            f"--{option} cannot be combined with --scale or --workers, which read the file in blocks. Remove one."
+            f"--{option} cannot be combined with --scale or --workers, which read the file in "
+            "blocks. Remove one."
         )
     names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
     tb.io.datasets.check_header(file, job.request(), names)
@@ -141,24 +167,45 @@ def write_in_blocks(
     from tangentbundle.earth.sources import open_dataset
 
     with open_dataset(file, chunks={}) as ds:
-        tb.io.datasets.check_names([*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), names)
+        tb.io.datasets.check_names(
+            [*map(str, ds.variables)], [*map(str, ds.dims)], job.request(), names
+        )
         fields = GridFields.of(ds[names] if names else ds, job.request().vectors)
         blocks, along = in_blocks(fields, fields_at_once)
         times, dims = blocks.sizes.get(along, 1), blocks[fields.names[0]].sizes
         count = prod(size for name, size in dims.items() if name not in fields.grid.dims)
-        text = f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} field{'s' * (count != 1)}"
+        text = (
+            f"{file.name}: {', '.join(fields.names)} on {fields.grid}, {count} "
+            f"field{'s' * (count != 1)}"
+        )
         job.summary.source = file
         job.summary.add("read", text, points=len(fields.grid), times=times)
-        plan = {"names": [*fields.names], "times": times, "grid": fields.grid.token, "changed": changed_at(file)}
-        with job.summary.writing(output), tb.console.progress(times, "field", not job.silent) as show:
+        plan = {
+            "names": [*fields.names],
+            "times": times,
+            "grid": fields.grid.token,
+            "changed": changed_at(file),
+        }
+        with (
+            job.summary.writing(output),
+            tb.console.progress(times, "field", not job.silent) as show,
+        ):
             result = function(blocks, fields.names)
             if fields.wind:
                 result = tb.earth.xarrays.without_components(result, ds, fields.wind)
-            write_blocks(result, along, output, options | plan, workers, lambda done: show(done, job.summary.command))
+            write_blocks(
+                result,
+                along,
+                output,
+                options | plan,
+                workers,
+                lambda done: show(done, job.summary.command),
+            )
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function of a ``Job`` and its own options into a command by adding the shared options."""
+    """Turn a function of a ``Job`` and its own options into a command by adding the shared
+    options."""
 
     def parameters(source: Callable) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(source, eval_str=True).parameters)
@@ -170,13 +217,20 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     options = own | built | read | shown
 
     def run(context: typer.Context, **given: Any) -> None:
-        given = {name: value.expanduser() if isinstance(value, Path) else value for name, value in given.items()}
-        job_options, asked, bundle = ({name: given.pop(name) for name in group} for group in (shown, read, built))
+        given = {
+            name: value.expanduser() if isinstance(value, Path) else value
+            for name, value in given.items()
+        }
+        job_options, asked, bundle = (
+            {name: given.pop(name) for name in group} for group in (shown, read, built)
+        )
         if built:
             given["geometry"] = {name: value for name, value in bundle.items() if value is not None}
         dim = bundle.get("dim") or given.get("dim")
         inputs = [given[name] for name in INPUTS if given.get(name)]
-        job = Job(tb.io.Summary(function.__name__, context.obj), columns=asked, dim=dim, **job_options)
+        job = Job(
+            tb.io.Summary(function.__name__, context.obj), columns=asked, dim=dim, **job_options
+        )
         _run(job, inputs, given.get("output"), {*options}, lambda job: function(job, **given))
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
@@ -189,9 +243,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 def as_options(text: str, options: set[str]) -> str:
     """Rewrite a message of the library for the tool: arguments become options.
 
-    >>> as_options('use drop_missing=True, or vectors=("EAST", "NORTH"); mind dim=2.', {"drop_missing", "vectors"})
+    >>> as_options(
+    ...     'use drop_missing=True, or vectors=("EAST", "NORTH"); mind dim=2.',
+    ...     {"drop_missing", "vectors"},
+    ... )
     'use --drop-missing, or --vectors EAST,NORTH; mind dim=2.'
-    >>> as_options("error: no such file: seed=1/a.csv", {"seed"}), as_options("seed must be positive", {"seed"})
+    >>> (
+    ...     as_options("error: no such file: seed=1/a.csv", {"seed"}),
+    ...     as_options("seed must be positive", {"seed"}),
+    ... )
     ('error: no such file: seed=1/a.csv', '--seed must be positive')
     """
 
@@ -202,7 +262,9 @@ def as_options(text: str, options: set[str]) -> str:
         plain = re.sub("[(){}\"']", "", value).replace(", ", ",").replace(": ", "=").rstrip(",")
         return f"--{name.replace('_', '-')} {'' if value == 'True' else plain}".rstrip()
 
-    text = re.sub(r"\bnoise_std\b=?", "noise=", text).replace("return_std=", "std=")  # names in the estimators
+    text = re.sub(r"\bnoise_std\b=?", "noise=", text).replace(
+        "return_std=", "std="
+    )  # names in the estimators
     text = re.sub(rf"^((?:error: )?(?:{'|'.join(options)}))(?= must )", r"\1=", text)
     value = r"\(.*?\)|\{.*?\}|\"[^\"]*\"|'[^']*'|\.\.\.|\w+(?:\.\w+)*"
     return re.sub(rf"(?<![\w/])(?!\S*/)([a-z]+(?:_[a-z]+)*)=({value})?", option, text)
@@ -222,10 +284,18 @@ def _check_files(inputs: list[Path], output: Path | None, report: Path | None) -
             )
 
 
-def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], work: Callable[[Job], None]) -> None:
+def _run(
+    job: Job,
+    inputs: list[Path],
+    output: Path | None,
+    options: set[str],
+    work: Callable[[Job], None],
+) -> None:
     """Run a command; print results on stdout, warnings and errors on stderr, each on one line."""
     with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary files are removed
+        signal.signal(
+            signal.SIGTERM, lambda *_: sys.exit(143)
+        )  # so that temporary files are removed
     started = time.perf_counter()
     caught: list[warnings.WarningMessage] = []
     try:
@@ -249,7 +319,15 @@ def _run(job: Job, inputs: list[Path], output: Path | None, options: set[str], w
     except Exception as error:
         if job.debug:
             raise
-        code, lines = 1, [f"error: unexpected {type(error).__name__}: {error}. Run again with --debug and report it."]
+        code, lines = (
+            1,
+            [
+                (
+                    f"error: unexpected {type(error).__name__}: {error}. Run again with --debug "
+                    "and report it."
+                )
+            ],
+        )
         if isinstance(error, MemoryError):
             code, lines = 2, ["error: out of memory. Use fewer points or neighbours."]
         if isinstance(error, tb.errors.TangentBundleError):

@@ -1,4 +1,5 @@
-"""Options that commands share; values that no input can make valid are refused before anything is loaded."""
+"""Options that commands share; values that no input can make valid are refused before anything is
+loaded."""
 
 from __future__ import annotations
 
@@ -26,17 +27,28 @@ def require(valid: Callable[[Any], bool], expected: str) -> Callable[[Any], Any]
 
 NOT_NEGATIVE = require(lambda value: 0 <= value < math.inf, "a finite number, at least 0")
 
-Source = Annotated[Path, typer.Argument(help=f"input file: {FILES}, by its suffix", show_default=False)]
-Output = Annotated[Path, typer.Option("-o", "--output", help="output file; the suffix sets the format")]
+Source = Annotated[
+    Path, typer.Argument(help=f"input file: {FILES}, by its suffix", show_default=False)
+]
+Output = Annotated[
+    Path, typer.Option("-o", "--output", help="output file; the suffix sets the format")
+]
 Dim = Annotated[int | None, typer.Option(min=1, help="intrinsic dimension; estimated by default")]
 Noise = Annotated[
     float | None,
-    typer.Option(callback=NOT_NEGATIVE, help="known standard deviation of the noise; estimated by default"),
+    typer.Option(
+        callback=NOT_NEGATIVE, help="known standard deviation of the noise; estimated by default"
+    ),
 ]
-Std = Annotated[bool, typer.Option("--std", help="also write the standard deviation of each component")]
+Std = Annotated[
+    bool, typer.Option("--std", help="also write the standard deviation of each component")
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="seed of random choices")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="blocks of time computed at once, for NetCDF or Zarr grids larger than memory")
+    int | None,
+    typer.Option(
+        min=1, help="blocks of time computed at once, for NetCDF or Zarr grids larger than memory"
+    ),
 ]
 
 _column = partial(typer.Option, rich_help_panel="Columns and rows")
@@ -46,15 +58,31 @@ _display = partial(typer.Option, rich_help_panel="Display")
 def columns(
     points: Annotated[str, _column(help="columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
     latlon: Annotated[str, _column(help="columns in degrees: LAT,LON")] = "",
-    vectors: Annotated[str, _column(help="columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")] = "",
-    wind: Annotated[str, _column(help="columns of wind: SPEED,DIRECTION (degrees, from which it blows)")] = "",
-    sigma: Annotated[str, _column(help="column with standard errors of the vector components")] = "",
-    drop_missing: Annotated[bool, _column("--drop-missing", help="skip rows with missing values")] = False,
-    drop_duplicates: Annotated[bool, _column("--drop-duplicates", help="keep the first of coincident points")] = False,
-    select: Annotated[list[str] | None, _column(help="value of a NetCDF or Zarr dimension, such as level=500")] = None,
-    up: Annotated[str, _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z")] = "",
+    vectors: Annotated[
+        str, _column(help="columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")
+    ] = "",
+    wind: Annotated[
+        str, _column(help="columns of wind: SPEED,DIRECTION (degrees, from which it blows)")
+    ] = "",
+    sigma: Annotated[
+        str, _column(help="column with standard errors of the vector components")
+    ] = "",
+    drop_missing: Annotated[
+        bool, _column("--drop-missing", help="skip rows with missing values")
+    ] = False,
+    drop_duplicates: Annotated[
+        bool, _column("--drop-duplicates", help="keep the first of coincident points")
+    ] = False,
+    select: Annotated[
+        list[str] | None, _column(help="value of a NetCDF or Zarr dimension, such as level=500")
+    ] = None,
+    up: Annotated[
+        str,
+        _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z"),
+    ] = "",
 ) -> None:
-    """Options of commands that read files. Columns that are not named are guessed; a note shows the guess."""
+    """Options of commands that read files. Columns that are not named are guessed; a note shows the
+    guess."""
 
 
 def geometry(
@@ -70,13 +98,18 @@ def geometry(
         ),
     ] = None,
 ) -> None:
-    """Options of commands that build a bundle; the command receives those that are set as ``geometry``."""
+    """Options of commands that build a bundle; the command receives those that are set as
+    ``geometry``."""
 
 
 def display(
-    as_json: Annotated[bool, _display("--json", help="print the result as JSON on standard output")] = False,
+    as_json: Annotated[
+        bool, _display("--json", help="print the result as JSON on standard output")
+    ] = False,
     quiet: Annotated[bool, _display("--quiet", "-q", help="print only errors")] = False,
     debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False,
-    report: Annotated[Path | None, _display(help="also write an interactive report to this .html file")] = None,
+    report: Annotated[
+        Path | None, _display(help="also write an interactive report to this .html file")
+    ] = None,
 ) -> None:
     """Options of every command."""

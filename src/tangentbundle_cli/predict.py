@@ -16,11 +16,13 @@ from .job import Job, changed_at, command, write_in_blocks
 from .options import Dim, Noise, Output, Seed, Source, Std, Workers
 
 FIELDS_AT_ONCE = 8
-"""Fields in a block of time. A fit takes seconds, and an interrupted run loses its unfinished blocks."""
+"""Fields in a block of time. A fit takes seconds, and an interrupted run loses its unfinished
+blocks."""
 
 
 def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **learned: Any) -> Any:
-    """Create an estimator for the space of a field; on the globe its covariances include bands of latitude."""
+    """Create an estimator for the space of a field; on the globe its covariances include bands of
+    latitude."""
     from tangentbundle.earth.covariances import planetary_model
 
     if isinstance(field.space, tb.io.Globe):
@@ -32,15 +34,24 @@ def check_same_space(field: tb.io.Field, other: tb.io.Field) -> None:
     """Raise if only one field is on the globe, or if their points have different dimensions."""
     a, b = field.space, other.space
     if (type(a.manifold), a.points.shape[1]) != (type(b.manifold), b.points.shape[1]):
-        raise tb.errors.InvalidInputError(f"files must use the same coordinates, got {a} and {b}. Convert one of them.")
+        raise tb.errors.InvalidInputError(
+            f"files must use the same coordinates, got {a} and {b}. Convert one of them."
+        )
 
 
 def predict_each(
-    job: Job, estimator: Any, field: tb.io.Field, target: tb.io.Field, noise: float | None, std: bool
+    job: Job,
+    estimator: Any,
+    field: tb.io.Field,
+    target: tb.io.Field,
+    noise: float | None,
+    std: bool,
 ) -> tb.io.Field:
-    """Fit to the field of each time, predict at the points of ``target``, and describe the fit in the summary.
+    """Fit to the field of each time, predict at the points of ``target``, and describe the fit in
+    the summary.
 
-    ``noise`` is a standard deviation; the default is that of the field if known, otherwise it is estimated.
+    ``noise`` is a standard deviation; the default is that of the field if known, otherwise it is
+    estimated.
     """
     import numpy as np
 
@@ -48,7 +59,9 @@ def predict_each(
     count, known = len(field), field.noise if noise is None else noise
     means, spreads, levels = [], [], []
     if estimator.covariance is not None:
-        job.summary.notes.append("latitude and longitude: covariances for a planet, with and without bands of latitude")
+        job.summary.notes.append(
+            "latitude and longitude: covariances for a planet, with and without bands of latitude"
+        )
     with job.steps(count) as step:
         for number, vectors in enumerate(field.vectors, start=1):
             step(f"comparing models on field {number} of {count}")
@@ -61,11 +74,15 @@ def predict_each(
     text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
     job.summary.add("normal component", text, normal_removed=exact)
     level, origin = sum(levels) / count, "estimated" if known is None else "given"
-    job.summary.add("noise", f"{format_value(level, field)} in each component ({origin})", noise=level)
+    job.summary.add(
+        "noise", f"{format_value(level, field)} in each component ({origin})", noise=level
+    )
     add_scores(job, estimator, f" (last of {count} fields)" if count > 1 else "")
     names = field.names if len(field.names) == len(target.names) else target.names
     wind = field.wind if names == field.names else ()
-    result = replace(target, names=names, units=field.units, times=field.times, axes=field.axes, wind=wind)
+    result = replace(
+        target, names=names, units=field.units, times=field.times, axes=field.axes, wind=wind
+    )
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None)
 
 
@@ -80,7 +97,9 @@ def add_scores(job: Job, estimator: Any, which: str = "", max_rows: int = 5) -> 
     others = f" {len(rows) - max_rows} more have lower scores." if len(rows) > max_rows else ""
     notes = f"Score: mean leave-one-out log density of a vector.{others}"
     job.show(tb.io.Table(f"Model comparison{which}", header, body, notes))
-    job.summary.add("model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows})
+    job.summary.add(
+        "model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows}
+    )
 
 
 def format_value(value: float, field: tb.io.Field) -> str:
@@ -122,7 +141,9 @@ def denoise(
     dimension = estimator.frames_.shape[2]
     job.summary.add("dimension", str(dimension), dimension=dimension)
     if abs(result.vectors - field.vectors).max() <= 1e-6 * abs(field.vectors).max():
-        job.summary.notes.append("the field is unchanged: no model predicts left-out vectors better than the data")
+        job.summary.notes.append(
+            "the field is unchanged: no model predicts left-out vectors better than the data"
+        )
     job.write(result, output)
 
 
@@ -130,9 +151,13 @@ def denoise(
 def interpolate(
     job: Job,
     file: Source,
-    at: Annotated[Path, typer.Option(help="file with the points to predict at; vectors in it are ignored")],
+    at: Annotated[
+        Path, typer.Option(help="file with the points to predict at; vectors in it are ignored")
+    ],
     output: Output,
-    history: Annotated[Path | None, typer.Option(help="file with past fields to learn from, at any points")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="file with past fields to learn from, at any points")
+    ] = None,
     std: Std = False,
     noise: Noise = None,
     dim: Dim = None,
@@ -150,17 +175,36 @@ def interpolate(
         target = tb.io.datasets.to_dataset(tb.io.read_field(at, tb.io.Request(only_points=True)))
 
         def predict(ds: Any, names: tuple[str, ...]) -> Any:
-            found = tb.earth.interpolate_to(ds, target, tb.earth.Kriging(noise, seed=seed), vectors=names)
+            found = tb.earth.interpolate_to(
+                ds, target, tb.earth.Kriging(noise, seed=seed), vectors=names
+            )
             return found if std else found.drop_vars([f"{name}_std" for name in names])
 
-        plan = {"noise": noise, "std": std, "seed": seed, "at": str(at), "changed at": changed_at(at)}
-        write_in_blocks(job, file, output, predict, plan, workers, {"dim": dim, "history": history}, FIELDS_AT_ONCE)
+        plan = {
+            "noise": noise,
+            "std": std,
+            "seed": seed,
+            "at": str(at),
+            "changed at": changed_at(at),
+        }
+        write_in_blocks(
+            job,
+            file,
+            output,
+            predict,
+            plan,
+            workers,
+            {"dim": dim, "history": history},
+            FIELDS_AT_ONCE,
+        )
         return
     with job.steps(3) as step:
         step(f"reading {file.name}")
         field = job.read(file)
         step(f"reading {at.name}")
-        others = tb.io.Request(drop_missing=job.columns["drop_missing"], drop_duplicates=job.columns["drop_duplicates"])
+        others = tb.io.Request(
+            drop_missing=job.columns["drop_missing"], drop_duplicates=job.columns["drop_duplicates"]
+        )
         target = _read_points(at, job.request(), others)
         learned = {}
         if history is not None:
@@ -173,7 +217,9 @@ def interpolate(
     result = predict_each(job, estimator, field, target, noise, std)
     if result.std is not None:
         typical = float(result.std.mean())
-        job.summary.add("standard deviation", f"{format_value(typical, field)} on average", mean_std=typical)
+        job.summary.add(
+            "standard deviation", f"{format_value(typical, field)} on average", mean_std=typical
+        )
     job.write(result, output)
 
 
@@ -196,7 +242,8 @@ def _learn_from(job: Job, field: tb.io.Field, path: Path, request: tb.io.Request
     factor = tb.units.conversion(history.units or field.units, field.units or history.units)
     if factor is None:
         raise tb.errors.UnitsError(
-            f"the history has units {history.units!r}, the field {field.units!r}. Convert one of them."
+            f"the history has units {history.units!r}, the field {field.units!r}. Convert one of "
+            "them."
         )
     check_same_space(field, history)
     return {"history": factor * history.vectors, "history_points": history.space.points}
@@ -243,9 +290,11 @@ def forecast(
     job.write(result if std else replace(result, std=None), output)
 
 
-def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, window: int = 60) -> tuple[tb.io.Field, int]:
-    """Return the next fields of a series, with standard deviations and dates, and the number of recent fields used:
-    the last ones without a gap, at most ``window``.
+def _forecasted(
+    field: tb.io.Field, estimator: Any, horizon: int, window: int = 60
+) -> tuple[tb.io.Field, int]:
+    """Return the next fields of a series, with standard deviations and dates, and the number of
+    recent fields used: the last ones without a gap, at most ``window``.
     """
     import numpy as np
 
@@ -255,10 +304,14 @@ def _forecasted(field: tb.io.Field, estimator: Any, horizon: int, window: int = 
         start, later = line.segments()[-1].start, line.after(times[-1], np.arange(1, horizon + 1))
     start = max(start, len(field) - window)
     estimator.fit(field.space.points, vectors, times)
-    future, std = estimator.predict(vectors[start:], horizon, None if times is None else times[start:], return_std=True)
+    future, std = estimator.predict(
+        vectors[start:], horizon, None if times is None else times[start:], return_std=True
+    )
     result, components = field.with_vectors(future), len(field.names)
     if std.shape[-1] != components:  # ambient components to the file's components
-        std = np.sqrt(np.square(std).sum(axis=-1, keepdims=True) / components).repeat(components, axis=-1)
+        std = np.sqrt(np.square(std).sum(axis=-1, keepdims=True) / components).repeat(
+            components, axis=-1
+        )
     return replace(result, std=std, times=later), len(field) - start
 
 
@@ -272,11 +325,13 @@ def _check_series(field: tb.io.Field) -> None:
             )
         if axis.dtype.kind != "M":
             raise tb.errors.InvalidInputError(
-                f"expected one time series, but the file has {len(axis)} values along {name}, which are not dates. "
-                "Choose one with select=."
+                f"expected one time series, but the file has {len(axis)} values along {name}, "
+                "which are not dates. Choose one with select=."
             )
     if len(field) < 2:
-        raise tb.errors.InvalidInputError("a forecast needs a time series of at least 16 fields, but the file has one.")
+        raise tb.errors.InvalidInputError(
+            "a forecast needs a time series of at least 16 fields, but the file has one."
+        )
 
 
 def add_skill(job: Job, rows: Sequence[Any], max_rows: int = 5) -> None:
@@ -284,14 +339,23 @@ def add_skill(job: Job, rows: Sequence[Any], max_rows: int = 5) -> None:
     good = [row for row in rows if row.over_climatology > 0]
     text = "no skill beyond climatology at this length of record"
     if good:
-        text = f"{good[0].over_climatology:.0%} less squared error than the climatology at step {good[0].lead}"
+        text = (
+            f"{good[0].over_climatology:.0%} less squared error than the climatology at step "
+            f"{good[0].lead}"
+        )
         text += f", none from step {rows[-1].lead} on" if rows[-1].over_climatology <= 0 else ""
     job.summary.add("skill", text, skill=[row._asdict() for row in rows])
     if not rows:
         return
     count = min(max_rows, len(rows))
     shown = [rows[round(k * (len(rows) - 1) / max(1, count - 1))] for k in range(count)]
-    body = [[str(row.lead), *(f"{value:.3g}" for value in row[1:]), f"{row.over_climatology:.0%}"] for row in shown]
+    body = [
+        [str(row.lead), *(f"{value:.3g}" for value in row[1:]), f"{row.over_climatology:.0%}"]
+        for row in shown
+    ]
     header = ["step", "forecast", "persistence", "climatology", "skill"]
-    notes = "Errors: root mean square length. Skill: 1 - (squared error of the forecast) / (that of the climatology)."
+    notes = (
+        "Errors: root mean square length. Skill: 1 - (squared error of the forecast) / (that "
+        "of the climatology)."
+    )
     job.show(tb.io.Table("Forecast errors at held-out times", header, body, notes))

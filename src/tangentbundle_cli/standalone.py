@@ -21,9 +21,13 @@ Name = Literal["torus", "reconstruction", "forecast", "classification"]
 
 @command
 def demo(
-    job: Job, out: Annotated[Path, typer.Option(help="folder for the figure and the report")] = Path("out/demo")
+    job: Job,
+    out: Annotated[Path, typer.Option(help="folder for the figure and the report")] = Path(
+        "out/demo"
+    ),
 ) -> None:
-    """Denoise a field on a torus and interpolate wind, compared with simpler methods (half a minute).
+    """Denoise a field on a torus and interpolate wind, compared with simpler methods (half a
+    minute).
 
     Examples:
         tangentbundle demo
@@ -45,7 +49,9 @@ def demo(
                 job.summary.add("" if number else example.title, f"{method:<26}{error:.0%} error")
                 body.append([example.title, method, f"{error:.0%}"])
             job.summary.data[example.title] = errors
-        job.summary.table = tb.io.Table("Error relative to the true field", ["example", "method", "error"], body)
+        job.summary.table = tb.io.Table(
+            "Error relative to the true field", ["example", "method", "error"], body
+        )
         with job.summary.writing(out / "demo.png"):
             examples.figure(torus, filled, wind, stations, out / "demo.png")
 
@@ -58,22 +64,47 @@ def doctor(job: Job) -> None:
     """
     with job.steps(2) as step:
         step("collecting versions")
-        installed = {found.metadata["Name"].lower().replace("_", "-"): found.version for found in distributions()}
-        needed = [text for text in requires("tangentbundle") or [] if not re.search("(dev|docs|bench)['\"]", text)]
-        names = [*sorted({re.split(r"[^\w-]", text)[0].lower().replace("_", "-") for text in needed}), "triton"]
-        versions = {"tangentbundle": version("tangentbundle"), **{name: installed.get(name) for name in names}}
+        installed = {
+            found.metadata["Name"].lower().replace("_", "-"): found.version
+            for found in distributions()
+        }
+        needed = [
+            text
+            for text in requires("tangentbundle") or []
+            if not re.search("(dev|docs|bench)['\"]", text)
+        ]
+        names = [
+            *sorted({re.split(r"[^\w-]", text)[0].lower().replace("_", "-") for text in needed}),
+            "triton",
+        ]
+        versions = {
+            "tangentbundle": version("tangentbundle"),
+            **{name: installed.get(name) for name in names},
+        }
         add = job.summary.add
-        add("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}", versions=versions)
-        add("packages", ", ".join(f"{name} {found or 'missing'}" for name, found in versions.items()))
+        add(
+            "python",
+            f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+            versions=versions,
+        )
+        add(
+            "packages",
+            ", ".join(f"{name} {found or 'missing'}" for name, found in versions.items()),
+        )
         step("running the self-test")
         error, limit = _self_test(job), 0.05
-    add("self-test", f"{'ok' if error < limit else 'FAILED'}, error {error:.1%} (limit {limit:.0%})", error=error)
+    add(
+        "self-test",
+        f"{'ok' if error < limit else 'FAILED'}, error {error:.1%} (limit {limit:.0%})",
+        error=error,
+    )
     job.summary.data["passed"] = error < limit
     job.code = 0 if error < limit else 1
 
 
 def _self_test(job: Job) -> float:
-    """Return the largest relative error of heat flow on the sphere, on the CPU and on a GPU if there is one."""
+    """Return the largest relative error of heat flow on the sphere, on the CPU and on a GPU if
+    there is one."""
     import torch
 
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
@@ -81,7 +112,10 @@ def _self_test(job: Job) -> float:
     sphere = tb.manifolds.Sphere(2)
     points = sphere.sample(5000, seed=0)
     bundle = tb.TangentBundle.from_points(points)
-    x, lap = torch.from_numpy(bundle.to_coordinates(sphere.gradient_field(points, 2))), bundle.laplacian()
+    x, lap = (
+        torch.from_numpy(bundle.to_coordinates(sphere.gradient_field(points, 2))),
+        bundle.laplacian(),
+    )
     errors = []
     for device in ["cpu", "cuda"] if gpu else ["cpu"]:
         y = tb.Heat(0.1)(lap.to(device), x.to(device)).cpu()  # the eigenvalue is 5
@@ -93,11 +127,16 @@ def _self_test(job: Job) -> float:
 def reproduce(
     job: Job,
     name: Annotated[Name, typer.Argument(help="table of the paper")],
-    full: Annotated[bool, typer.Option("--full/--quick", help="all cells and runs, or a small subset")] = False,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="all cells and runs, or a small subset")
+    ] = False,
     protocol: Annotated[
-        Literal["paper", "best"], typer.Option(help="the paper's protocol, or this library's best methods")
+        Literal["paper", "best"],
+        typer.Option(help="the paper's protocol, or this library's best methods"),
     ] = "paper",
-    data: Annotated[str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")
+    ] = None,
     seed: Seed = 0,
     jobs: Annotated[
         int,
@@ -106,11 +145,18 @@ def reproduce(
             help="number of processes; -1 for all cores",
         ),
     ] = 1,
-    out: Annotated[Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")] = None,
-    networks: Annotated[
-        Path | None, typer.Option(help="folder with results of the paper's protocol; adds their networks to the table")
+    out: Annotated[
+        Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")] = True,
+    networks: Annotated[
+        Path | None,
+        typer.Option(
+            help="folder with results of the paper's protocol; adds their networks to the table"
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")
+    ] = True,
 ) -> None:
     """Compute one of the paper's tables and compare it with the published numbers.
 
@@ -132,6 +178,8 @@ def reproduce(
     if not job.silent:
         typer.echo(results.comparison().text() + "\n")
     job.summary.table = results.full()
-    job.summary.add("table", job.summary.table.title, experiment=name, protocol=protocol, runs=len(rows))
+    job.summary.add(
+        "table", job.summary.table.title, experiment=name, protocol=protocol, runs=len(rows)
+    )
     job.summary.files = [folder / "results.jsonl", *files]
     job.summary.rows += [("wrote", str(file)) for file in job.summary.files]

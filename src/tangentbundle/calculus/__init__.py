@@ -1,6 +1,13 @@
-"""Calculus on point clouds: derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge decomposition."""
+"""Calculus on point clouds: derivatives, curvature, Hodge Laplacian and Helmholtz-Hodge
+decomposition."""
 
-from .betti import BettiEstimate, EulerCharacteristic, betti_number, estimate_betti_number, euler_characteristic
+from .betti import (
+    BettiEstimate,
+    EulerCharacteristic,
+    betti_number,
+    estimate_betti_number,
+    euler_characteristic,
+)
 from .curvature import Curvature, curvature, hodge_laplacian
 from .derivatives import Derivatives, LinearMap
 from .flow import SingularPoints, singular_points, streamlines

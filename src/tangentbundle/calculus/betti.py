@@ -1,8 +1,10 @@
-r"""The first Betti number of a closed manifold, as the number of harmonic fields, and how sure it is.
+r"""The first Betti number of a closed manifold, as the number of harmonic fields, and how sure it
+is.
 
-The gradient of an eigenfunction of functions is an eigenfield of the Hodge Laplacian with the same eigenvalue. Noise of
-the points, and curvature that they do not resolve, shift the eigenvalues of fields nearly alike. The gradients show by
-how much: their eigenvalues, as the Hodge Laplacian has them, are compared with those of their functions.
+The gradient of an eigenfunction of functions is an eigenfield of the Hodge Laplacian with the same
+eigenvalue. Noise of the points, and curvature that they do not resolve, shift the eigenvalues of
+fields nearly alike. The gradients show by how much: their eigenvalues, as the Hodge Laplacian has
+them, are compared with those of their functions.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ import numpy as np
 import torch
 
 from ..arrays import host
-from ..errors import AccuracyWarning, NotOrientableError, TangentBundleError, UndeterminedError, outside
+from ..errors import (
+    AccuracyWarning,
+    NotOrientableError,
+    TangentBundleError,
+    UndeterminedError,
+    outside,
+)
 from .curvature import hodge_laplacian
 from .derivatives import Derivatives
 from .topology import consistent_signs, has_boundary
@@ -24,33 +32,34 @@ if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 HAS_BOUNDARY = (
-    "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the number of its harmonic "
-    "fields is not a Betti number."
+    "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the "
+    "number of its harmonic fields is not a Betti number."
 )
 NOT_ORIENTABLE = (
-    "the surface is not orientable, or noise hides its orientation: fields with small eigenvalues that are not "
-    "harmonic may be counted."
+    "the surface is not orientable, or noise hides its orientation: fields with small eigenvalues "
+    "that are not harmonic may be counted."
 )
 
 MAX_EULER_POINTS = 10_000
 """The largest number of points of which the Betti number is computed unasked: ten seconds or so."""
 
 MAX_LEVEL = 2.0
-"""Gradients count up to so many times the upper end of the gap: the errors of eigenvalues grow with them."""
+"""Gradients count up to so many times the upper end of the gap: the errors of eigenvalues grow with
+them."""
 
 MIN_CAPTURED = 0.1
-"""A gradient counts if the eigenfields that were computed have this share of its energy, also where some of its own
-level are missing."""
+"""A gradient counts if the eigenfields that were computed have this share of its energy, also where
+some of its own level are missing."""
 
 
 @dataclass(frozen=True)
 class BettiEstimate:
     """The result of ``estimate_betti_number``.
 
-    Attributes: ``number``, the first Betti number, None if it is undetermined; ``confidence``, from 0 to 1: how far the
-    eigenvalue next to the threshold is from it, in halves of the gap, after the uncertainty of the eigenvalues;
-    ``reason``, why the number is undetermined, or without confidence; ``shift``, by how much the eigenvalues of fields
-    are too large, in units of the gap.
+    Attributes: ``number``, the first Betti number, None if it is undetermined; ``confidence``, from
+    0 to 1: how far the eigenvalue next to the threshold is from it, in halves of the gap, after the
+    uncertainty of the eigenvalues; ``reason``, why the number is undetermined, or without
+    confidence; ``shift``, by how much the eigenvalues of fields are too large, in units of the gap.
     """
 
     number: int | None
@@ -85,23 +94,26 @@ class _Gap:
 def estimate_betti_number(
     bundle: TangentBundle, *, most: int = 12, min_confidence: float = 0.25, shift_error: float = 0.1
 ) -> BettiEstimate:
-    r"""The first Betti number of a closed manifold, the number of independent harmonic fields, with its confidence.
+    r"""The first Betti number of a closed manifold, the number of independent harmonic fields, with
+    its confidence.
 
-    Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions count as zero. On closed
-    oriented surfaces each positive eigenvalue of functions occurs twice: there fields are counted up to the middle of
-    the widest gap among the first of these, less two for each function below.
+    Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions
+    count as zero. On closed oriented surfaces each positive eigenvalue of functions occurs twice:
+    there fields are counted up to the middle of the widest gap among the first of these, less two
+    for each function below.
 
-    Noise shifts the eigenvalues of fields. The shift is measured on gradients of eigenfunctions, whose eigenvalues are
-    known, and subtracted. Its spread among these, and a share of it, since noise does not shift all fields alike, are
-    the uncertainty of an eigenvalue. The number is undetermined where
-    an eigenvalue is too near to the threshold for ``min_confidence``, or where the number of harmonic fields of a
-    closed oriented surface would be odd. On spaces with a boundary, and on surfaces that are not orientable, small
-    eigenvalues are counted with an ``AccuracyWarning``, and the confidence is zero.
+    Noise shifts the eigenvalues of fields. The shift is measured on gradients of eigenfunctions,
+    whose eigenvalues are known, and subtracted. Its spread among these, and a share of it, since
+    noise does not shift all fields alike, are the uncertainty of an eigenvalue. The number is
+    undetermined where an eigenvalue is too near to the threshold for ``min_confidence``, or where
+    the number of harmonic fields of a closed oriented surface would be odd. On spaces with a
+    boundary, and on surfaces that are not orientable, small eigenvalues are counted with an
+    ``AccuracyWarning``, and the confidence is zero.
 
     Args:
         most: the number is at most this; a third of so many eigenvalues of functions are looked at.
-        min_confidence: least confidence of a number.
-        shift_error: share of the shift by which those of single fields differ; measured on spheres and tori with noise,
+        min_confidence: least confidence of a number. shift_error: share of the shift by which those
+        of single fields differ; measured on spheres and tori with noise,
             up to 0.06.
 
     >>> import numpy as np, tangentbundle as tb
@@ -114,7 +126,9 @@ def estimate_betti_number(
     """
     components = bundle.sorted_graph.num_components
     is_closed = not has_boundary(bundle)
-    values, functions = bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
+    values, functions = (
+        bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
+    )
     levels = host(values)[components - 1 :]
     is_orientable = _is_orientable(bundle)
     pairs_below = 0
@@ -130,7 +144,10 @@ def estimate_betti_number(
     gradients = Derivatives(bundle).gradient() @ functions[..., components:][..., counted]
     shifts = _shifts_of_gradients(bundle, levels[1:][counted], gradients, host(values), fields)
     if not len(shifts):
-        reason = "no gradient of a function is among the eigenfields of the Hodge Laplacian. Use more points."
+        reason = (
+            "no gradient of a function is among the eigenfields of the Hodge Laplacian. Use "
+            "more points."
+        )
         return BettiEstimate(None, 0.0, reason, float("nan"))
     shift = float(np.median(shifts))
     uncertainty = float(np.abs(shifts - shift).max()) + shift_error * abs(shift)
@@ -141,16 +158,20 @@ def estimate_betti_number(
     reason = ""
     if confidence < min_confidence:
         reason = (
-            "the Hodge Laplacian has eigenvalues where functions have none, so that harmonic fields are not separated "
-            f"from others (confidence {confidence:.2f}). "
+            "the Hodge Laplacian has eigenvalues where functions have none, so that harmonic "
+            f"fields are not separated from others (confidence {confidence:.2f}). "
         )
     elif number < 0 or (bundle.dim == 2 and number % 2 == 1):
-        reason = f"{number} harmonic fields would be counted, and a closed oriented surface has an even number. "
+        reason = (
+            f"{number} harmonic fields would be counted, and a closed oriented surface has "
+            "an even number. "
+        )
     if reason:
         reason += (
-            f"Gradients of functions have eigenvalues that are off by {shift / gap.width:.2g} times the gap, give or "
-            f"take {uncertainty / gap.width:.2g}: the points are noisy, or too few for their curvature. Use more "
-            "points, denoise them, or give exact frames and curvature (from_frames with second_form)."
+            f"Gradients of functions have eigenvalues that are off by {shift / gap.width:.2g} "
+            f"times the gap, give or take {uncertainty / gap.width:.2g}: the points are noisy, or "
+            "too few for their curvature. Use more points, denoise them, or give exact frames and "
+            "curvature (from_frames with second_form)."
         )
     return BettiEstimate(None if reason else number, confidence, reason, shift / gap.width)
 
@@ -159,10 +180,13 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, min_confidence: float
     r"""The first Betti number of a closed manifold: the number of independent harmonic fields.
 
     It raises ``UndeterminedError``, with the reason, where the points do not determine the number;
-    ``estimate_betti_number``, which explains the arguments, returns the reason instead, or the confidence.
+    ``estimate_betti_number``, which explains the arguments, returns the reason instead, or the
+    confidence.
 
     >>> import tangentbundle as tb
-    >>> betti_number(tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(2000, seed=0)))
+    >>> betti_number(
+    ...     tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(2000, seed=0))
+    ... )
     2
     """
     estimate = estimate_betti_number(bundle, most=most, min_confidence=min_confidence)
@@ -173,32 +197,41 @@ def betti_number(bundle: TangentBundle, *, most: int = 12, min_confidence: float
 
 @dataclass(frozen=True)
 class EulerCharacteristic:
-    """The result of ``euler_characteristic``: the ``number``, None if it is not known, and then the ``reason``."""
+    """The result of ``euler_characteristic``: the ``number``, None if it is not known, and then the
+    ``reason``."""
 
     number: int | None
     reason: str = ""
 
 
 def euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
-    r"""The Euler characteristic of a closed surface: 2 for a sphere, 0 for a torus, -2 for two handles.
+    r"""The Euler characteristic of a closed surface: 2 for a sphere, 0 for a torus, -2 for two
+    handles.
 
-    Of a mesh it is the number of vertices less that of edges plus that of triangles. If the curvature is known exactly
-    and positive, each component is a sphere. Otherwise it is twice the number of components less the first Betti
-    number, of a cloud with at most ``MAX_EULER_POINTS`` points.
+    Of a mesh it is the number of vertices less that of edges plus that of triangles. If the
+    curvature is known exactly and positive, each component is a sphere. Otherwise it is twice the
+    number of components less the first Betti number, of a cloud with at most ``MAX_EULER_POINTS``
+    points.
 
     >>> import tangentbundle as tb
-    >>> euler_characteristic(tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(500, seed=0), dim=2)).number
+    >>> euler_characteristic(
+    ...     tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(500, seed=0), dim=2)
+    ... ).number
     2
     """
     if bundle.dim != 2:
-        return EulerCharacteristic(None, f"it is looked for on surfaces, d = 2, and here d = {bundle.dim}")
+        return EulerCharacteristic(
+            None, f"it is looked for on surfaces, d = 2, and here d = {bundle.dim}"
+        )
     if has_boundary(bundle):
         return EulerCharacteristic(None, "the surface has a boundary")
     components = bundle.sorted_graph.num_components
     if bundle.mesh is not None:
         faces = bundle.mesh.faces
         return EulerCharacteristic(bundle.num_points - 3 * len(faces) // 2 + len(faces))
-    if bundle.second_form is not None and bool((torch.as_tensor(bundle.curvature().gaussian) > 0).all()):
+    if bundle.second_form is not None and bool(
+        (torch.as_tensor(bundle.curvature().gaussian) > 0).all()
+    ):
         return EulerCharacteristic(2 * components)
     if bundle.num_points > MAX_EULER_POINTS:
         return EulerCharacteristic(None, f"the surface has more than {MAX_EULER_POINTS} points")
@@ -209,7 +242,9 @@ def euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
     except TangentBundleError as error:  # too few points, or no convergence
         return EulerCharacteristic(None, str(error))
     if estimate.number is None:
-        return EulerCharacteristic(None, f"the first Betti number is undetermined: {estimate.reason}")
+        return EulerCharacteristic(
+            None, f"the first Betti number is undetermined: {estimate.reason}"
+        )
     return EulerCharacteristic(2 * components - estimate.number)
 
 
@@ -225,12 +260,17 @@ def _is_orientable(bundle: TangentBundle) -> bool:
 
 
 def _shifts_of_gradients(
-    bundle: TangentBundle, levels: np.ndarray, gradients: torch.Tensor, values: np.ndarray, fields: torch.Tensor
+    bundle: TangentBundle,
+    levels: np.ndarray,
+    gradients: torch.Tensor,
+    values: np.ndarray,
+    fields: torch.Tensor,
 ) -> np.ndarray:
-    """By how much the eigenvalues of ``gradients`` (n, d, k) exceed those of their functions, ``levels`` (k,).
+    """By how much the eigenvalues of ``gradients`` (n, d, k) exceed those of their functions,
+    ``levels`` (k,).
 
-    That of a gradient is the median of the ``values`` (m,) of eigenfields, ascending, weighted by its energy in each:
-    a smaller part, due to errors of the derivatives, does not count.
+    That of a gradient is the median of the ``values`` (m,) of eigenfields, ascending, weighted by
+    its energy in each: a smaller part, due to errors of the derivatives, does not count.
     """
     gradients, fields = (torch.as_tensor(part).double() for part in (gradients, fields))
     mass = torch.as_tensor(bundle.laplacian().mass).double()

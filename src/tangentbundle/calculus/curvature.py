@@ -1,7 +1,8 @@
 r"""Curvature by the equation of Gauss, and the Hodge Laplacian by the formula of Weitzenboeck.
 
-The fit of the points themselves, :math:`x_j - x_i \approx A y + \tfrac12 B[y, y]`, gives the metric :math:`A^T A` in
-the coordinates y, and the second fundamental form: the part of B that is normal to the columns of A.
+The fit of the points themselves, :math:`x_j - x_i \approx A y + \tfrac12 B[y, y]`, gives the metric
+:math:`A^T A` in the coordinates y, and the second fundamental form: the part of B that is normal to
+the columns of A.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 class Curvature:
     r"""Curvatures of a manifold at its sampled points, in the user's order.
 
-    Attributes: ``second_form`` (n, D, d, d) maps two tangent vectors, in coordinates of the frames, to a normal vector;
-    ``ricci`` (n, d, d) is the Ricci tensor :math:`\sum_c \mathrm{II}_{ab}\cdot\mathrm{II}_{cc} -
-    \mathrm{II}_{ac}\cdot\mathrm{II}_{cb}`.
+    Attributes: ``second_form`` (n, D, d, d) maps two tangent vectors, in coordinates of the frames,
+    to a normal vector; ``ricci`` (n, d, d) is the Ricci tensor
+    :math:`\sum_c \mathrm{II}_{ab}\cdot\mathrm{II}_{cc} - \mathrm{II}_{ac}\cdot\mathrm{II}_{cb}`.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2, radius=2.0).sample(2000, seed=0)
@@ -50,12 +51,15 @@ class Curvature:
     def gaussian(self) -> Array:
         """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
         if (d := self.ricci.shape[1]) != 2:
-            raise InvalidInputError(f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci.")
+            raise InvalidInputError(
+                f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci."
+            )
         return self.scalar / 2
 
 
 def fit_surface(bundle: TangentBundle, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
-    """Tangents A ``(m, D, d)`` and second derivatives B ``(m, D, d, d)`` of the fit of the points themselves."""
+    """Tangents A ``(m, D, d)`` and second derivatives B ``(m, D, d, d)`` of the fit of the points
+    themselves."""
     d, points = bundle.dim, bundle.sorted_points
     sums = (points[piece.lists] - points[piece.rows, None]).transpose(0, 2, 1) @ piece.weights
     second = np.empty((*sums.shape[:2], d, d))
@@ -65,17 +69,27 @@ def fit_surface(bundle: TangentBundle, piece: Piece) -> tuple[np.ndarray, np.nda
 
 
 @threads_by_size
-def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int | None = None) -> Curvature:
-    """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see ``Derivatives``."""
+def curvature(
+    bundle: TangentBundle, degree: int | None = None, neighbors: int | None = None
+) -> Curvature:
+    """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see
+    ``Derivatives``."""
     frames = bundle.sorted_frames
-    if bundle.second_form is not None and frames is not None and degree is None and neighbors is None:
+    if (
+        bundle.second_form is not None
+        and frames is not None
+        and degree is None
+        and neighbors is None
+    ):
         form = bundle.second_form(bundle.sorted_points, frames)
     else:
         form = np.empty((*bundle.sorted_points.shape, bundle.dim, bundle.dim))
         for piece in local_fits(bundle, degree, neighbors, keep=len(monomials(bundle.dim, 2))):
             first, second = fit_surface(bundle, piece)
             values, vectors = np.linalg.eigh(first.transpose(0, 2, 1) @ first)
-            root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)  # orthonormal coordinates
+            root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(
+                0, 2, 1
+            )  # orthonormal coordinates
             tangents = first @ root
             flat = second.reshape(*second.shape[:2], bundle.dim**2)  # a view
             flat -= tangents @ (tangents.transpose(0, 2, 1) @ flat)
@@ -89,17 +103,20 @@ def curvature(bundle: TangentBundle, degree: int | None = None, neighbors: int |
 def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
     r"""The Hodge Laplacian :math:`\Delta_H = \Delta - \mathrm{Ric} \le 0` of vector fields.
 
-    The average P is close to the heat flow :math:`e^{c\epsilon\Delta}`, and is replaced by :math:`P_H =
-    e^{-c\epsilon \mathrm{Ric}/2}\, P\, e^{-c\epsilon \mathrm{Ric}/2}` (Strang's splitting). The operator is used like
-    the connection Laplacian: by filters, networks and ``spectrum``. At a boundary the normal derivative of each
-    component, in parallel frames, is zero; harmonic fields with that condition are not counted by a Betti number.
+    The average P is close to the heat flow :math:`e^{c\epsilon\Delta}`, and is replaced by
+    :math:`P_H = e^{-c\epsilon \mathrm{Ric}/2}\, P\, e^{-c\epsilon \mathrm{Ric}/2}` (Strang's
+    splitting). The operator is used like the connection Laplacian: by filters, networks and
+    ``spectrum``. At a boundary the normal derivative of each component, in parallel frames, is
+    zero; harmonic fields with that condition are not counted by a Betti number.
 
     Args:
-        ricci: exact Ricci tensors ``(n, d, d)`` in the frames, where they are known; default estimated.
+        ricci: exact Ricci tensors ``(n, d, d)`` in the frames, where they are known; default
+        estimated.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
-    >>> bundle.hodge().spectrum(6)[0].round(1).tolist()               # gradients and rotated gradients, l (l + 1)
+    >>> # gradients and rotated gradients, l (l + 1)
+    >>> bundle.hodge().spectrum(6)[0].round(1).tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
     laplacian, shape = bundle.laplacian(), (bundle.num_points, bundle.dim, bundle.dim)
@@ -110,7 +127,9 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     along = -laplacian.scale / 2 * tensors.to(values)[order]
     rows, cols = torch.repeat_interleave(laplacian.indptr.diff()), laplacian.cols
     columns = torch.where(cols < 0, ~cols, cols).long()  # reflections are marked by complements
-    if bundle.dim == 2:  # the tensor is a multiple of the identity, and there are two numbers an edge
+    if (
+        bundle.dim == 2
+    ):  # the tensor is a multiple of the identity, and there are two numbers an edge
         factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
         return replace(laplacian, values=factor[rows] * values * factor[columns])
     factor = torch.linalg.matrix_exp(along)

@@ -1,6 +1,7 @@
 """Sparse linear maps between signals of two bundles over the same points.
 
-Gradient, covariant derivative, divergence, curl and rot are such maps, from one local fit and the transport.
+Gradient, covariant derivative, divergence, curl and rot are such maps, from one local fit and the
+transport.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
 
 @dataclass(eq=False, repr=False)
 class LinearMap(LinearOperator):
-    r"""A sparse linear map of signals ``(..., n, p, c)`` to signals ``(..., n, q, c)``, alike for each channel.
+    r"""A sparse linear map of signals ``(..., n, p, c)`` to signals ``(..., n, q, c)``, alike for
+    each channel.
 
-    ``map @ signal`` applies it. ``T`` is the transposed matrix, ``adjoint`` the adjoint in the mass inner product,
-    :math:`A^* = M^{-1} A^T M`. Products are differentiable in the signal, on any device.
+    ``map @ signal`` applies it. ``T`` is the transposed matrix, ``adjoint`` the adjoint in the mass
+    inner product, :math:`A^* = M^{-1} A^T M`. Products are differentiable in the signal, on any
+    device.
 
-    Attributes: ``matrix``, a sparse CSR tensor ``(n q, n p)`` along the space-filling curve, ``order[k]`` the user's
-    index of the k-th point on the curve, ``mass`` (n,) in the user's order.
+    Attributes: ``matrix``, a sparse CSR tensor ``(n q, n p)`` along the space-filling curve,
+    ``order[k]`` the user's index of the k-th point on the curve, ``mass`` (n,) in the user's order.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(500, seed=0)
@@ -69,7 +72,9 @@ class LinearMap(LinearOperator):
 
     def __repr__(self) -> str:
         where = f"{str(self.dtype).removeprefix('torch.')}, {self.device}"
-        return f"LinearMap({self.num_points} points, rank {self.dim} to rank {self.out_dim}, {where})"
+        return (
+            f"LinearMap({self.num_points} points, rank {self.dim} to rank {self.out_dim}, {where})"
+        )
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """The product with a validated tensor ``(..., n, p, c)``."""
@@ -83,7 +88,9 @@ class LinearMap(LinearOperator):
         return torch.argsort(self.order)
 
     def __deepcopy__(self, memo: dict) -> LinearMap:  # torch cannot copy sparse tensors so
-        return replace(self, matrix=self.matrix.clone(), order=self.order.clone(), mass=self.mass.clone())
+        return replace(
+            self, matrix=self.matrix.clone(), order=self.order.clone(), mass=self.mass.clone()
+        )
 
     def __neg__(self) -> LinearMap:
         return replace(self, matrix=-1.0 * self.matrix)
@@ -99,15 +106,23 @@ class LinearMap(LinearOperator):
 
     @cached_property
     def adjoint(self) -> LinearMap:
-        r"""The adjoint in the mass inner product, :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
+        r"""The adjoint in the mass inner product,
+        :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
         mass = self.mass.index_select(0, self.order)
         matrix, starts = self.T.matrix, self.T.matrix.crow_indices()
-        factors = mass[matrix.col_indices() // self.out_dim] / mass[torch.repeat_interleave(starts.diff()) // self.dim]
+        factors = (
+            mass[matrix.col_indices() // self.out_dim]
+            / mass[torch.repeat_interleave(starts.diff()) // self.dim]
+        )
         values = matrix.values() * factors
-        transposed = torch.sparse_csr_tensor(starts, matrix.col_indices(), values, size=self.shape[::-1])
+        transposed = torch.sparse_csr_tensor(
+            starts, matrix.col_indices(), values, size=self.shape[::-1]
+        )
         return replace(self, matrix=transposed)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> LinearMap:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> LinearMap:
         """The same map on another device or in another precision."""
         mass, matrix = (t.to(device=device, dtype=dtype) for t in (self.mass, self.matrix))
         return replace(self, matrix=matrix, order=self.order.to(mass.device), mass=mass)
@@ -117,7 +132,9 @@ class LinearMap(LinearOperator):
         parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
         matrix = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
         places = self._places.cpu().numpy()
-        rows, columns = ((places[:, None] * q + np.arange(q)).ravel() for q in (self.out_dim, self.dim))
+        rows, columns = (
+            (places[:, None] * q + np.arange(q)).ravel() for q in (self.out_dim, self.dim)
+        )
         return sparse.csr_array(matrix[rows][:, columns])
 
     def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -158,9 +175,13 @@ class _Product(torch.autograd.Function):
 
 def to_tensor(matrix: sparse.csr_array, like: torch.Tensor) -> torch.Tensor:
     """A scipy matrix as a CSR tensor of the dtype and on the device of another tensor."""
-    rows, cols, values = (torch.from_numpy(a).to(like.device) for a in (matrix.indptr, matrix.indices, matrix.data))
+    rows, cols, values = (
+        torch.from_numpy(a).to(like.device) for a in (matrix.indptr, matrix.indices, matrix.data)
+    )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch calls the format beta, once
+        warnings.filterwarnings(
+            "ignore", "Sparse", UserWarning
+        )  # torch calls the format beta, once
         return torch.sparse_csr_tensor(rows, cols, values, size=matrix.shape, dtype=like.dtype)
 
 
@@ -174,28 +195,31 @@ def _turn_back(start, stop, weights, values, det, out):  # pragma: no cover - co
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
-    r"""First derivatives on a bundle, by polynomials fitted to the nearest neighbours of each point.
+    r"""First derivatives on a bundle, by polynomials fitted to the nearest neighbours of each
+    point.
 
-    On flat space the derivatives at a point are exact for polynomials of the degree of its fit, ``degrees``. This is
-    ``degree`` where the nearest ``neighbors`` determine such a fit. Elsewhere, as at boundaries, whose neighbourhoods
-    are one-sided, fits of a higher degree become quadratic; quadratic ones take more neighbours, up to all points of
-    the component, and become linear only if these do not suffice, with an ``AccuracyWarning``. So all maps are exact
-    for linear functions, for quadratic ones without that warning, and for those of ``degree`` if all ``degrees`` are.
-    On curved space the error goes to zero with the square of the distance between neighbours. No boundary condition is
-    imposed.
+    On flat space the derivatives at a point are exact for polynomials of the degree of its fit,
+    ``degrees``. This is ``degree`` where the nearest ``neighbors`` determine such a fit. Elsewhere,
+    as at boundaries, whose neighbourhoods are one-sided, fits of a higher degree become quadratic;
+    quadratic ones take more neighbours, up to all points of the component, and become linear only
+    if these do not suffice, with an ``AccuracyWarning``. So all maps are exact for linear
+    functions, for quadratic ones without that warning, and for those of ``degree`` if all
+    ``degrees`` are. On curved space the error goes to zero with the square of the distance between
+    neighbours. No boundary condition is imposed.
 
     Args:
-        bundle: a tangent bundle.
-        degree: of the polynomials; default 3 where the bundle has enough neighbours, otherwise 2. Cubic fits have a
+        bundle: a tangent bundle. degree: of the polynomials; default 3 where the bundle has enough
+        neighbours, otherwise 2. Cubic fits have a
             much smaller error for smooth functions, quadratic ones are less sensitive to noise.
-        neighbors: points of a fit; default four for each coefficient, on surfaces 36, or 20 of degree 2.
+        neighbors: points of a fit; default four for each coefficient, on surfaces 36, or 20 of
+        degree 2.
 
     >>> import tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(2000, seed=0)
     >>> calculus = Derivatives(tb.TangentBundle.from_points(points))
     >>> height = points[:, 2, None, None]
     >>> laplacian = calculus.divergence() @ (calculus.gradient() @ height)
-    >>> bool(abs(laplacian + 2 * height).max() < 0.2)                      # height is an eigenfunction
+    >>> bool(abs(laplacian + 2 * height).max() < 0.2)  # height is an eigenfunction
     True
     """
 
@@ -211,17 +235,21 @@ class Derivatives:
 
     @cached_property
     def fit(self) -> LocalFit:
-        return join_fits(local_fits(self.bundle, self.degree, self.neighbors), self.bundle.num_points)
+        return join_fits(
+            local_fits(self.bundle, self.degree, self.neighbors), self.bundle.num_points
+        )
 
     @cached_property
     def degrees(self) -> np.ndarray:
-        """The degree of the polynomials that were fitted at each point, ``(n,)`` integers in the user's order.
+        """The degree of the polynomials that were fitted at each point, ``(n,)`` integers in the
+        user's order.
 
         >>> import numpy as np, tangentbundle as tb
         >>> points = np.random.default_rng(0).uniform(size=(400, 2))
         >>> degrees = Derivatives(tb.TangentBundle.from_points(points, dim=2), degree=3).degrees
         >>> edge = np.abs(points - 0.5).max(axis=1) > 0.48
-        >>> bool(degrees[edge].mean() < 2.5 < degrees[~edge].mean())        # quadratic at most points of the boundary
+        >>> # quadratic at most points of the boundary
+        >>> bool(degrees[edge].mean() < 2.5 < degrees[~edge].mean())
         True
         """
         return self.bundle._unsorted(self.fit.degrees)
@@ -235,8 +263,8 @@ class Derivatives:
         """The orientation of each frame, ``(n,)`` along the curve; only for surfaces."""
         if self.bundle.dim != 2:
             raise InvalidInputError(
-                f"curl and rot are defined on surfaces, d = 2, and here d = {self.bundle.dim}. Use the antisymmetric "
-                "part of jacobian()."
+                f"curl and rot are defined on surfaces, d = 2, and here d = {self.bundle.dim}. "
+                "Use the antisymmetric part of jacobian()."
             )
         return orientation(self.bundle)
 
@@ -255,23 +283,29 @@ class Derivatives:
     def jacobian(self) -> LinearMap:
         r"""The covariant derivative, fields ``(..., n, d, c)`` to ``(..., n, d d, c)``.
 
-        Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the symmetric part the strain.
+        Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the
+        symmetric part the strain.
         """
         d = self.bundle.dim
-        return self._map(np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(-1, d * d, d))
+        return self._map(
+            np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(
+                -1, d * d, d
+            )
+        )
 
     @threads_by_size
     def divergence(self) -> LinearMap:
         """Fields to functions: the trace of the covariant derivative, accurate at each point.
 
-        The negative adjoint ``-gradient().adjoint`` fulfils integration by parts exactly instead. At scattered points
-        its single values are noisy; its averages are not.
+        The negative adjoint ``-gradient().adjoint`` fulfils integration by parts exactly instead.
+        At scattered points its single values are noisy; its averages are not.
         """
         return self._map(self._divergence_blocks)
 
     @threads_by_size
     def curl(self) -> LinearMap:
-        """Fields to functions: the vorticity of fields on oriented surfaces, accurate at each point."""
+        """Fields to functions: the vorticity of fields on oriented surfaces, accurate at each
+        point."""
         signs = self.signs[self.fit.graph.indices][:, None, None]
         return self._map(signs * (self._divergence_blocks @ -TURN))
 
@@ -291,7 +325,9 @@ class Derivatives:
 
     def _map(self, blocks: np.ndarray) -> LinearMap:
         """The map of blocks ``(e, q, p)``, in the dtype and on the device of the bundle."""
-        mass, order = (torch.from_numpy(a) for a in (self.bundle._unsorted(self.mass), self.bundle.order))
+        mass, order = (
+            torch.from_numpy(a) for a in (self.bundle._unsorted(self.mass), self.bundle.order)
+        )
         kind = self.bundle.kind
         mass = mass.to(kind.device, kind.dtype)
         return LinearMap(to_tensor(self.fit.matrix(blocks), mass), order.to(kind.device), mass)

@@ -1,7 +1,10 @@
-r"""Polynomials fitted to the neighbours of each point, in tangent coordinates: moving least squares.
+r"""Polynomials fitted to the neighbours of each point, in tangent coordinates: moving least
+squares.
 
-Near point i a function is :math:`f(x_j) - f(x_i) \approx g \cdot y_j + \tfrac12 y_j^T H y_j + \dots` with
-:math:`y_j = O_i^T (x_j - x_i)`. The coefficients are linear in the values; this module computes their weights.
+Near point i a function is
+:math:`f(x_j) - f(x_i) \approx g \cdot y_j + \tfrac12 y_j^T H y_j + \dots` with
+:math:`y_j = O_i^T (x_j - x_i)`. The coefficients are linear in the values; this module computes
+their weights.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 MIN_QUALITY = 0.25, 0.08, 0.03
-"""Of a quadratic fit (see ``_fit_rows``); the square of the first of a cubic one. Lopsided neighbourhoods are doubled
-up to twice, and those whose points do not determine the fit are doubled on. Points inside reach the first, points at a
-straight boundary the second, corners the third."""
+"""Of a quadratic fit (see ``_fit_rows``); the square of the first of a cubic one. Lopsided
+neighbourhoods are doubled up to twice, and those whose points do not determine the fit are doubled
+on. Points inside reach the first, points at a straight boundary the second, corners the third."""
 
 COINCIDENT = 1e-6
-"""Neighbours within this share of the bundle's radius are one point up to rounding, as those of a grid at a pole; and
-neighbours at the rim with less weight than this do not count."""
+"""Neighbours within this share of the bundle's radius are one point up to rounding, as those of a
+grid at a pole; and neighbours at the rim with less weight than this do not count."""
 
 MAX_DOUBLINGS = 8
 """How often a neighbourhood is doubled: rows of grids near the poles need it."""
@@ -54,9 +57,9 @@ class Piece(NamedTuple):
 class LocalFit:
     """Weights ``(e, m)`` of the first m coefficients along the edges of a graph.
 
-    The graph is directed, in curve order, and has an edge from each point to itself, so that the weights of a row sum
-    to zero. The coefficients are those of :math:`y_a` (d of them), then of :math:`y_a y_b` with a <= b. ``degrees``
-    (n,) are those of the polynomials of each point.
+    The graph is directed, in curve order, and has an edge from each point to itself, so that the
+    weights of a row sum to zero. The coefficients are those of :math:`y_a` (d of them), then of
+    :math:`y_a y_b` with a <= b. ``degrees`` (n,) are those of the polynomials of each point.
     """
 
     graph: NeighborGraph
@@ -73,8 +76,8 @@ class LocalFit:
 def monomials(d: int, degree: int) -> np.ndarray:
     """Every monomial of degree 1 to ``degree`` in d variables, ``(q, 4)``.
 
-    A row holds another monomial (-1: none) and the variable that multiplies it, the degree, and how many orders the
-    factors can be written in.
+    A row holds another monomial (-1: none) and the variable that multiplies it, the degree, and how
+    many orders the factors can be written in.
 
     >>> monomials(2, 2).tolist()
     [[-1, 0, 1, 1], [-1, 1, 1, 1], [0, 0, 2, 1], [0, 1, 2, 2], [1, 1, 2, 1]]
@@ -82,7 +85,9 @@ def monomials(d: int, degree: int) -> np.ndarray:
     found = [f for p in range(1, degree + 1) for f in combinations_with_replacement(range(d), p)]
     orders = [factorial(len(f)) // prod(factorial(f.count(a)) for a in {*f}) for f in found]
     parents = [found.index(f[:-1]) if f[1:] else -1 for f in found]
-    return np.array([(p, f[-1], len(f), o) for p, f, o in zip(parents, found, orders, strict=True)], np.int64)
+    return np.array(
+        [(p, f[-1], len(f), o) for p, f, o in zip(parents, found, orders, strict=True)], np.int64
+    )
 
 
 def default_neighbors(d: int, degree: int) -> int:
@@ -91,17 +96,22 @@ def default_neighbors(d: int, degree: int) -> int:
 
 
 def default_degree(bundle: TangentBundle, neighbors: int | None = None) -> int:
-    """Cubic fits where the bundle's neighbourhoods, or ``neighbors``, are enough for their coefficients, or quadratic.
+    """Cubic fits where the bundle's neighbourhoods, or ``neighbors``, are enough for their
+    coefficients, or quadratic.
 
-    Their error for smooth fields is much smaller, and they stay within the radius that the bundle resolves.
+    Their error for smooth fields is much smaller, and they stay within the radius that the bundle
+    resolves.
     """
-    enough = default_neighbors(bundle.dim, 3) <= (neighbors or np.median(bundle.sorted_graph.degrees))
+    enough = default_neighbors(bundle.dim, 3) <= (
+        neighbors or np.median(bundle.sorted_graph.degrees)
+    )
     return 3 if enough else 2
 
 
 @njit(cache=True, nogil=True)
 def _invert(gram, variances):  # pragma: no cover - compiled
-    """Invert a positive definite matrix with this diagonal in place, by Gauss and Jordan; whether it is one."""
+    """Invert a positive definite matrix with this diagonal in place, by Gauss and Jordan; whether
+    it is one."""
     q = len(gram)
     for a in range(q):
         pivot = gram[a, a]
@@ -123,8 +133,9 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
     # pragma: no cover - compiled
     """Weights of the coefficients of some rows, lengths in units of the radius.
 
-    The quality says how well the neighbours determine the fit, from 0 to 1 (evenly spread), the same in all frames: the
-    least, over the degrees, of harmonic to arithmetic mean of what the gram matrix is in each direction.
+    The quality says how well the neighbours determine the fit, from 0 to 1 (evenly spread), the
+    same in all frames: the least, over the degrees, of harmonic to arithmetic mean of what the gram
+    matrix is in each direction.
     """
     count, d, q = lists.shape[1], frames.shape[2], len(factors)
     features, w, values = np.empty((q, count)), np.empty(count), np.empty(count)
@@ -175,14 +186,18 @@ def _fit_rows(start, stop, rows, points, frames, lists, radii, labels, factors, 
 @njit(cache=True, nogil=True)
 def _nearest_in_rows(start, stop, rows, indptr, indices, lengths, radius, dim, distances, lists):
     # pragma: no cover - compiled
-    """The k nearest neighbours of each row that has as many, nearest first, and the distance of the last."""
+    """The k nearest neighbours of each row that has as many, nearest first, and the distance of the
+    last."""
     k, most = lists.shape[1], 0
     for r in range(start, stop):
         most = max(most, indptr[rows[r] + 1] - indptr[rows[r]])
     near, who = np.empty(most + 1), np.empty(most + 1, np.int32)
     for r in range(start, stop):
         a, b = indptr[rows[r]], indptr[rows[r] + 1]
-        count, limit = 0, radius * (1.25 * k / max(1, b - a)) ** (1 / dim)  # an even density has more than k within
+        count, limit = (
+            0,
+            radius * (1.25 * k / max(1, b - a)) ** (1 / dim),
+        )  # an even density has more than k within
         while count < k <= b - a:
             count = 0
             for e in range(a, b):
@@ -200,11 +215,18 @@ def _nearest_in_rows(start, stop, rows, indptr, indices, lengths, radius, dim, d
 
 
 def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices ``(m, k)`` of the nearest points, and the distance of the last; from the graph where it has enough."""
+    """Indices ``(m, k)`` of the nearest points, and the distance of the last; from the graph where
+    it has enough."""
     graph, few = bundle.sorted_graph, np.arange(len(rows))
     lists, distances = np.empty((len(rows), k), np.int32), np.empty(len(rows))
     if bundle.mesh is None:
-        stored = graph.indptr, graph.indices, graph.distances, float(np.sqrt(bundle.eps)), bundle.dim
+        stored = (
+            graph.indptr,
+            graph.indices,
+            graph.distances,
+            float(np.sqrt(bundle.eps)),
+            bundle.dim,
+        )
         run_ranges(_nearest_in_rows, len(rows), rows, *stored, distances, lists, grain=512)
         few = np.flatnonzero(graph.degrees[rows] < k)
     if len(few):
@@ -213,38 +235,72 @@ def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarra
     return lists, distances
 
 
-def _fit(bundle: TangentBundle, rows: np.ndarray, k: int, labels: np.ndarray, factors: np.ndarray, keep: int):
-    """Neighbours ``(m, k + 1)`` of some rows, themselves last, weights ``(m, k + 1, keep)``, qualities ``(m,)``."""
+def _fit(
+    bundle: TangentBundle,
+    rows: np.ndarray,
+    k: int,
+    labels: np.ndarray,
+    factors: np.ndarray,
+    keep: int,
+):
+    """Neighbours ``(m, k + 1)`` of some rows, themselves last, weights ``(m, k + 1, keep)``,
+    qualities ``(m,)``."""
     points, frames = bundle.sorted_points, bundle.sorted_frames
     lists, radii = _nearest(bundle, rows, min(k + 1, len(points) - 1))
-    radii = np.maximum(radii * (1.0 if lists.shape[1] > k else 1.1), np.finfo(float).tiny)  # no weight at the rim
-    lists = np.concatenate([lists[:, :k], rows[:, None]], axis=1, dtype=np.int32, casting="same_kind")
+    radii = np.maximum(
+        radii * (1.0 if lists.shape[1] > k else 1.1), np.finfo(float).tiny
+    )  # no weight at the rim
+    lists = np.concatenate(
+        [lists[:, :k], rows[:, None]], axis=1, dtype=np.int32, casting="same_kind"
+    )
     out, quality = np.empty((*lists.shape, keep)), np.empty(len(rows))
-    run_ranges(_fit_rows, len(rows), rows, points, frames, lists, radii, labels, factors, out, quality, grain=512)
+    run_ranges(
+        _fit_rows,
+        len(rows),
+        rows,
+        points,
+        frames,
+        lists,
+        radii,
+        labels,
+        factors,
+        out,
+        quality,
+        grain=512,
+    )
     quality[radii < COINCIDENT * np.sqrt(bundle.eps)] = 0.0
     return lists, out, quality
 
 
-def _attempts(d: int, degree: int, neighbors: int | None, n: int) -> Iterator[tuple[int, int, float]]:
+def _attempts(
+    d: int, degree: int, neighbors: int | None, n: int
+) -> Iterator[tuple[int, int, float]]:
     """Degree, neighbours and least quality of the fits that are tried in turn."""
     for power in range(degree, 0, -1):
         k = neighbors or default_neighbors(d, power)
         for doublings in range(1 if power > 2 else MAX_DOUBLINGS + 1):
             most = min(k << doublings, n - 1)
-            yield power, most, MIN_QUALITY[-1 if most == n - 1 else min(doublings, 2)] ** max(1, power - 1)
+            yield (
+                power,
+                most,
+                MIN_QUALITY[-1 if most == n - 1 else min(doublings, 2)] ** max(1, power - 1),
+            )
 
 
 def local_fits(
     bundle: TangentBundle, degree: int | None, neighbors: int | None = None, keep: int | None = None
 ) -> Iterator[Piece]:
-    """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients, default d.
+    """Fit polynomials of a degree to the nearest neighbours of every point; ``keep`` coefficients,
+    default d.
 
-    Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from neighbourhoods that are
-    doubled until they determine it; where even all points of the component do not, it is linear, with a warning. Yields
-    pieces in which each row occurs once.
+    Where the neighbours do not determine a fit of third or higher degree, it is quadratic, from
+    neighbourhoods that are doubled until they determine it; where even all points of the component
+    do not, it is linear, with a warning. Yields pieces in which each row occurs once.
     """
     if bundle.sorted_frames is None:
-        raise InvalidInputError("the scalar bundle has no frames: take derivatives with the tangent bundle itself.")
+        raise InvalidInputError(
+            "the scalar bundle has no frames: take derivatives with the tangent bundle itself."
+        )
     n, d, labels = bundle.num_points, bundle.dim, bundle.sorted_graph.components()
     degree = degree or default_degree(bundle, neighbors)
     left, linear = np.arange(n), 0
@@ -253,7 +309,9 @@ def local_fits(
             linear = linear or (len(left) if power < min(degree, 2) else 0)
             poor = []
             for rows in np.array_split(left, -(-len(left) // MAX_ROWS)):
-                lists, weights, quality = _fit(bundle, rows, k, labels, monomials(d, power), keep or d)
+                lists, weights, quality = _fit(
+                    bundle, rows, k, labels, monomials(d, power), keep or d
+                )
                 good = quality >= least
                 poor.append(rows[~good])
                 if not good.all():
@@ -264,8 +322,9 @@ def local_fits(
                 break
     if len(left):
         raise RankDeficientError(
-            f"the neighbours of {len(left)} of {n} points (first: {bundle.order[left[0]]}, counted from 0) do not span "
-            f"{d} directions, so that a gradient is not defined. Use more points, or a smaller dimension."
+            f"the neighbours of {len(left)} of {n} points (first: {bundle.order[left[0]]}, "
+            f"counted from 0) do not span {d} directions, so that a gradient is not defined. Use "
+            "more points, or a smaller dimension."
         )
     if linear:
         text = "have too few neighbours for the fit; it is linear there. Use more points."
@@ -273,7 +332,9 @@ def local_fits(
 
 
 @njit(cache=True, nogil=True)
-def _place_rows(start, stop, rows, lists, values, indptr, indices, weights):  # pragma: no cover - compiled
+def _place_rows(
+    start, stop, rows, lists, values, indptr, indices, weights
+):  # pragma: no cover - compiled
     for r in range(start, stop):
         a, b = indptr[rows[r]], indptr[rows[r] + 1]
         indices[a:b], weights[a:b] = lists[r], values[r]
@@ -287,7 +348,10 @@ def join_fits(pieces: Iterable[Piece], n: int) -> LocalFit:
         sizes[piece.rows] = piece.lists.shape[1]
         degrees[piece.rows] = piece.degree
     indptr = np.concatenate([[0], np.cumsum(sizes)])
-    indices, weights = np.empty(indptr[-1], np.int32), np.empty((indptr[-1], pieces[0].weights.shape[2]))
+    indices, weights = (
+        np.empty(indptr[-1], np.int32),
+        np.empty((indptr[-1], pieces[0].weights.shape[2])),
+    )
     for piece in pieces:
         run_ranges(_place_rows, len(piece.rows), *piece[:3], indptr, indices, weights)
     return LocalFit(NeighborGraph(indptr, indices, np.empty(0)), weights, degrees)

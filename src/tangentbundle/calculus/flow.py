@@ -24,15 +24,17 @@ _EULER: WeakKeyDictionary[TangentBundle, EulerCharacteristic] = WeakKeyDictionar
 """Euler characteristics of bundles, which are immutable."""
 
 NEWTON_STEPS = 8
-"""From a point to the one that is nearest to the zero of the linear field around it; few are needed."""
+"""From a point to the one that is nearest to the zero of the linear field around it; few are
+needed."""
 
 
 @dataclass(frozen=True, eq=False)
 class SingularPoints:
-    """Zeros of a field: ``positions`` (m, D), ``index`` (m,) +1 (source, sink, vortex) or -1 (saddle).
+    """Zeros of a field: ``positions`` (m, D), ``index`` (m,) +1 (source, sink, vortex) or -1
+    (saddle).
 
-    ``euler`` is the Euler characteristic that the indices were compared with, None if it is not known, and ``check``
-    says what came out of it.
+    ``euler`` is the Euler characteristic that the indices were compared with, None if it is not
+    known, and ``check`` says what came out of it.
     """
 
     positions: np.ndarray
@@ -47,35 +49,49 @@ class SingularPoints:
 
 
 def _linear_flow(bundle: TangentBundle, field: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
-    """Values ``(n, d)`` and covariant derivatives ``(n, d, d)`` of a field, which is linear near each point."""
+    """Values ``(n, d)`` and covariant derivatives ``(n, d, d)`` of a field, which is linear near
+    each point."""
     jacobian = Derivatives(bundle).jacobian()
     x, kind = jacobian.check(field, "field")
     if x.ndim != 3 or x.shape[2] != 1:
-        raise ShapeError(f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a channel.")
+        raise ShapeError(
+            f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a "
+            "channel."
+        )
     values, slopes = (host(part)[:, :, 0] for part in (x.detach(), jacobian @ x.detach()))
     return values, slopes.reshape(-1, bundle.dim, bundle.dim), kind
 
 
 @threads_by_size
-def singular_points(bundle: TangentBundle, field: Array, *, euler: int | None = None) -> SingularPoints:
-    r"""Zeros of a field ``(n, 2, 1)`` on a surface, each with the sign of :math:`\det \nabla v` as its index.
+def singular_points(
+    bundle: TangentBundle, field: Array, *, euler: int | None = None
+) -> SingularPoints:
+    r"""Zeros of a field ``(n, 2, 1)`` on a surface, each with the sign of :math:`\det \nabla v` as
+    its index.
 
-    On a closed surface the indices sum to its Euler characteristic (Poincaré and Hopf), if all zeros are resolved and
-    none is degenerate. The sum is compared with ``euler``, or with ``euler_characteristic(bundle)`` if that is not
-    given. An ``AccuracyWarning`` says that they differ, or that the characteristic of a closed surface is not known.
-    Without zeros to check, and on surfaces with a boundary, there is no warning; ``check`` of the result says what was
+    On a closed surface the indices sum to its Euler characteristic (Poincaré and Hopf), if all
+    zeros are resolved and none is degenerate. The sum is compared with ``euler``, or with
+    ``euler_characteristic(bundle)`` if that is not given. An ``AccuracyWarning`` says that they
+    differ, or that the characteristic of a closed surface is not known. Without zeros to check, and
+    on surfaces with a boundary, there is no warning; ``check`` of the result says what was
     compared.
 
     >>> import numpy as np, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
-    >>> height = bundle.to_coordinates(np.tile([0.0, 0.0, 1.0], (2000, 1)))             # a source and a sink
+    >>> height = bundle.to_coordinates(np.tile([0.0, 0.0, 1.0], (2000, 1)))  # a source and a sink
     >>> singular_points(bundle, height).index.tolist()
     [1, 1]
     """
     if bundle.dim != 2:
-        raise InvalidInputError(f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}.")
+        raise InvalidInputError(
+            f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}."
+        )
     values, slopes, _ = _linear_flow(bundle, field)
-    points, radius, det = bundle._unsorted(bundle.sorted_points), np.sqrt(bundle.eps), np.linalg.det(slopes)
+    points, radius, det = (
+        bundle._unsorted(bundle.sorted_points),
+        np.sqrt(bundle.eps),
+        np.linalg.det(slopes),
+    )
     regular = np.abs(det) > 1e-9 * np.square(slopes).sum(axis=(1, 2))
     steps = np.full_like(values, np.inf)  # to the zero of the linear field around each point
     steps[regular] = -np.linalg.solve(slopes[regular], values[regular][:, :, None])[:, :, 0]
@@ -87,7 +103,9 @@ def singular_points(bundle: TangentBundle, field: Array, *, euler: int | None = 
         found = np.unique(tree.query(places[found])[1]) if len(found) else found
         found = found[distances[found] < radius]
     distinct: list[int] = []
-    for i in found[np.argsort(distances[found])]:  # zeros that are seen from several points count once
+    for i in found[
+        np.argsort(distances[found])
+    ]:  # zeros that are seen from several points count once
         near = np.linalg.norm(places[distinct] - places[i], axis=1) < radius / 2
         if not (near & (det[distinct] * det[i] > 0)).any():
             distinct.append(i)
@@ -103,14 +121,16 @@ def _checked(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> tup
         check = f"the sum of the indices, {total}, is not checked: {known.reason}"
         closed = bundle.mesh is None and not has_boundary(bundle)
         if len(index) and closed:
-            warnings.warn(f"zeros may be missing or spurious: {check}.", AccuracyWarning, stacklevel=outside())
+            warnings.warn(
+                f"zeros may be missing or spurious: {check}.", AccuracyWarning, stacklevel=outside()
+            )
     elif total == known.number:
         check = f"the indices sum to {total}, the Euler characteristic"
     else:
         check = (
-            f"the indices of the {len(index)} zeros sum to {total}, and those of all zeros to the Euler "
-            f"characteristic, {known.number}: zeros are missing or spurious. The field or the points are noisy, or too "
-            "coarse for the field: denoise them, or use more points"
+            f"the indices of the {len(index)} zeros sum to {total}, and those of all zeros to the "
+            f"Euler characteristic, {known.number}: zeros are missing or spurious. The field or "
+            "the points are noisy, or too coarse for the field: denoise them, or use more points"
         )
         warnings.warn(f"{check}.", AccuracyWarning, stacklevel=outside())
     return known.number, check
@@ -127,17 +147,26 @@ def _euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
 
 @threads_by_size
 def streamlines(
-    bundle: TangentBundle, field: Array, starts: Array, *, steps: int = 100, step: float | None = None
+    bundle: TangentBundle,
+    field: Array,
+    starts: Array,
+    *,
+    steps: int = 100,
+    step: float | None = None,
 ) -> Array:
-    """Lines ``(m, steps + 1, D)`` that follow the direction of a field ``(n, d, 1)`` from starting points ``(m, D)``.
+    """Lines ``(m, steps + 1, D)`` that follow the direction of a field ``(n, d, 1)`` from starting
+    points ``(m, D)``.
 
-    Each step goes a fixed length along the field (midpoint rule), which is linear around each sampled point, and back
-    onto its tangent plane; default a quarter of the bundle's radius. Lines stop where the field vanishes.
+    Each step goes a fixed length along the field (midpoint rule), which is linear around each
+    sampled point, and back onto its tangent plane; default a quarter of the bundle's radius. Lines
+    stop where the field vanishes.
     """
     values, slopes, kind = _linear_flow(bundle, field)
     x, _ = points_array(starts, "starts")
     if x.shape[1] != bundle.ambient_dim:
-        raise ShapeError(f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}.")
+        raise ShapeError(
+            f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}."
+        )
     length = np.sqrt(bundle.eps) / 4 if step is None else positive(step, "step")
     points, frames = (bundle._unsorted(a) for a in (bundle.sorted_points, bundle.sorted_frames))
     tree, least = cKDTree(points), 1e-12 * np.abs(values).max() + 1e-300
@@ -147,7 +176,8 @@ def streamlines(
         i = tree.query(x)[1]
         y = np.einsum("nxa,nx->na", frames[i], x - points[i])
         here, v = (
-            np.einsum("nxa,na->nx", frames[i], z) for z in (y, values[i] + np.einsum("nab,nb->na", slopes[i], y))
+            np.einsum("nxa,na->nx", frames[i], z)
+            for z in (y, values[i] + np.einsum("nab,nb->na", slopes[i], y))
         )
         return points[i] + here, v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), least)
 

@@ -36,17 +36,20 @@ MAX_PARTITION = 500_000
 class DistributedBundle(BundleSignals):
     r"""The tangent bundle of points, in partitions along a space-filling curve, computed on Dask.
 
-    The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``. Points and signals are in memory; the
-    operator, some ten times as large, stays on disk, in ``folder``, and a task holds the rows of one partition. Tasks
-    run on threads of this machine, or on a cluster's workers where a ``distributed.Client`` is connected (the workers
-    must see the folder). What is already in the folder is not built again.
+    The same mathematics as ``TangentBundle.from_points`` and ``Chebyshev``. Points and signals are
+    in memory; the operator, some ten times as large, stays on disk, in ``folder``, and a task holds
+    the rows of one partition. Tasks run on threads of this machine, or on a cluster's workers where
+    a ``distributed.Client`` is connected (the workers must see the folder). What is already in the
+    folder is not built again.
 
     >>> import tempfile, tangentbundle as tb
     >>> sphere = tb.manifolds.Sphere(2)
     >>> points = sphere.sample(3000, seed=0)
     >>> vectors = sphere.gradient_field(points, 2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     large = tb.distributed.DistributedBundle.from_points(points, folder, neighbors=24, partition=1000)
+    ...     large = tb.distributed.DistributedBundle.from_points(
+    ...         points, folder, neighbors=24, partition=1000
+    ...     )
     ...     smooth = large.to_ambient(large.filter(tb.Heat(0.1), large.to_coordinates(vectors)))
     >>> bundle = tb.TangentBundle.from_points(points, neighbors=24)
     >>> once = bundle.to_ambient(tb.Heat(0.1)(bundle.laplacian(), bundle.to_coordinates(vectors)))
@@ -77,15 +80,21 @@ class DistributedBundle(BundleSignals):
         """Build the bundle of points ``(n, D)``.
 
         Args:
-            folder: for frames and the operator; on a cluster all workers must see it.
-            dim, eps, neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic scale has its
+            folder: for frames and the operator; on a cluster all workers must see it. dim, eps,
+            neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic scale has
+            its
                 number of neighbours, but is not widened to connect the graph.
             partition: points of a partition. The default needs a few hundred MB a task.
         """
         asked, (x, order, kind) = Scale(eps, neighbors, eps_pca), sorted_cloud(points)
         digest = hashlib.sha256(x.data).hexdigest()
-        settings = f"{len(x)} points ({digest[:16]}), {positive_integer(partition, 'partition')} in a partition"
-        geometry = resolve_geometry(x, dim, asked, check_kernel(kernel), kind.numpy_dtype, partition)
+        settings = (
+            f"{len(x)} points ({digest[:16]}), {positive_integer(partition, 'partition')} "
+            "in a partition"
+        )
+        geometry = resolve_geometry(
+            x, dim, asked, check_kernel(kernel), kind.numpy_dtype, partition
+        )
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, settings)
@@ -124,15 +133,19 @@ class DistributedBundle(BundleSignals):
 
     def __repr__(self) -> str:
         return (
-            f"DistributedBundle({self.num_points} points in {self.num_parts} partitions, dim={self.dim}, "
-            f"eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours per point, {self.geometry.kernel})"
+            f"DistributedBundle({self.num_points} points in {self.num_parts} partitions, "
+            f"dim={self.dim}, eps={self.eps:.4g}, {self.edges / self.num_points:.1f} neighbours "
+            f"per point, {self.geometry.kernel})"
         )
 
     def filter(self, filters: Filter | Sequence[Filter], signal: Array) -> np.ndarray:
-        """Filter a signal ``(n, d, c)``; the results of a bank, which shares one recurrence, are ``(k, n, d, c)``."""
+        """Filter a signal ``(n, d, c)``; the results of a bank, which shares one recurrence, are
+        ``(k, n, d, c)``."""
         bank = [filters] if isinstance(filters, Filter) else list(filters)
         if not bank or not all(isinstance(h, Filter) for h in bank):
-            raise InvalidInputError(f"filters must be a Filter such as Heat(0.1), or a list of them, got {filters!r}.")
+            raise InvalidInputError(
+                f"filters must be a Filter such as Heat(0.1), or a list of them, got {filters!r}."
+            )
         given = finite(float_tensor(signal, "signal")[0].to(self.kind.dtype), "signal")
         if given.ndim != 3 or given.shape[:2] != (self.num_points, self.dim):
             expected = f"({self.num_points}, {self.dim}, channels)"
@@ -170,7 +183,8 @@ def _generator(cloud: PartitionedCloud) -> Generator:
 
 
 def component_means(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The mean of the component of each point, ``(n, D)``, from the numbers of the components ``(n,)``.
+    """The mean of the component of each point, ``(n, D)``, from the numbers of the components
+    ``(n,)``.
 
     >>> component_means(np.array([[0.0], [2.0], [7.0]]), np.array([0, 0, 1])).ravel().tolist()
     [1.0, 1.0, 7.0]
@@ -185,7 +199,7 @@ def _claim(folder: Path, settings: str) -> None:
     note = folder / "partitions.txt"
     if note.exists() and note.read_text() != settings:
         raise InvalidInputError(
-            f"{folder} holds other partitions ({note.read_text()}), wanted {settings}. Choose another folder, or "
-            "delete it."
+            f"{folder} holds other partitions ({note.read_text()}), wanted {settings}. Choose "
+            "another folder, or delete it."
         )
     write_atomically(note, settings.encode())

@@ -1,8 +1,9 @@
-"""A cloud in partitions along a space-filling curve: their files, and tasks on Dask that read and write these.
+"""A cloud in partitions along a space-filling curve: their files, and tasks on Dask that read and
+write these.
 
-Tasks run on threads of this machine, or on the workers of a cluster where a ``distributed.Client`` is connected. Files
-are renamed into place once they are complete: a task whose worker died can be repeated, and one that was done already
-is skipped.
+Tasks run on threads of this machine, or on the workers of a cluster where a ``distributed.Client``
+is connected. Files are renamed into place once they are complete: a task whose worker died can be
+repeated, and one that was done already is skipped.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def load_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
     try:
         return np.load(path, mmap_mode=mode, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise DamagedFileError(f"{path} is missing or damaged ({error}). Delete its folder and start anew.") from error
+        raise DamagedFileError(
+            f"{path} is missing or damaged ({error}). Delete its folder and start anew."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class Geometry:
 
 @dataclass(frozen=True)
 class PartitionedCloud:
-    """Points along the curve, in files of a folder. Partition p has those from ``offsets[p]`` to ``offsets[p + 1]``."""
+    """Points along the curve, in files of a folder. Partition p has those from ``offsets[p]`` to
+    ``offsets[p + 1]``."""
 
     folder: Path
     offsets: np.ndarray = field(repr=False)
@@ -79,7 +83,11 @@ class PartitionedCloud:
         return cls(folder, n * np.arange(parts + 1) // parts, geometry)
 
     def __reduce__(self) -> tuple:
-        return PartitionedCloud, (self.folder, self.offsets, self.geometry)  # workers map the files themselves
+        return PartitionedCloud, (
+            self.folder,
+            self.offsets,
+            self.geometry,
+        )  # workers map the files themselves
 
     @property
     def num_parts(self) -> int:
@@ -100,7 +108,9 @@ class PartitionedCloud:
 
     def place(self, name: str) -> Path:
         """Where something is that depends on the geometry; a folder may hold files of several."""
-        return self.folder / f"{name}-{hashlib.sha256(repr(self.geometry).encode()).hexdigest()[:12]}"
+        return (
+            self.folder / f"{name}-{hashlib.sha256(repr(self.geometry).encode()).hexdigest()[:12]}"
+        )
 
     def part(self, name: str, p: int) -> Path:
         """The file of a partition."""
@@ -127,13 +137,16 @@ def on_cluster() -> bool:
 
 
 def run_all(function: Callable[..., Any], arguments: Iterable[tuple]) -> tuple[Any, ...]:
-    """The function of each tuple of arguments, in any order; results in order. A task that fails is tried again.
+    """The function of each tuple of arguments, in any order; results in order. A task that fails is
+    tried again.
 
     >>> run_all(max, [(1, 2), (4, 3)])
     (2, 4)
     """
     started = time.perf_counter()
-    tasks = [dask().delayed(partial(function, *each))() for each in arguments]  # Dask would search plain arguments
+    tasks = [
+        dask().delayed(partial(function, *each))() for each in arguments
+    ]  # Dask would search plain arguments
     results = dask().compute(*tasks, retries=2)
     LOG.info("%s: %d tasks, %.1f s", function.__name__, len(tasks), time.perf_counter() - started)
     return results

@@ -1,8 +1,9 @@
-r"""The average P in files: dimension and scale, which all partitions share; how its rows are built, and applied.
+r"""The average P in files: dimension and scale, which all partitions share; how its rows are built,
+and applied.
 
-Every quantity at a point is computed from the same numbers in the same order as on a single machine, so that both
-agree to the last digits. Neighbours, frames and degrees of a point are computed once, by the partition that owns it;
-its row of P needs those of its neighbours.
+Every quantity at a point is computed from the same numbers in the same order as on a single
+machine, so that both agree to the last digits. Neighbours, frames and degrees of a point are
+computed once, by the partition that owns it; its row of P needs those of its neighbours.
 """
 
 from __future__ import annotations
@@ -34,11 +35,17 @@ from .cloud import Geometry, PartitionedCloud, load_array, on_cluster, run_all, 
 
 
 def resolve_geometry(
-    points: np.ndarray, dim: int | DimensionRule | None, asked: Scale, kernel: Kernel, real: type, partition: int
+    points: np.ndarray,
+    dim: int | DimensionRule | None,
+    asked: Scale,
+    kernel: Kernel,
+    real: type,
+    partition: int,
 ) -> Geometry:
     """Dimension and scales as in memory; the automatic scale is not widened to connect the graph.
 
-    A scale at which the graph of a partition would not fit in memory is refused, from a sample of points.
+    A scale at which the graph of a partition would not fit in memory is refused, from a sample of
+    points.
     """
     eps = asked.eps
     with one_search(points):
@@ -48,11 +55,18 @@ def resolve_geometry(
             wanted = asked.neighbors or automatic_neighbors(points, d)
             eps = (radius_for_neighbors(points, wanted) * (1 + 1e-6)) ** 2
             if eps == 0.0:
-                raise TooFewPointsError(f"half of the points have {wanted} or more exact duplicates; remove them.")
+                raise TooFewPointsError(
+                    f"half of the points have {wanted} or more exact duplicates; remove them."
+                )
         eps_pca, tree = asked.eps_pca or eps * 0.5 ** (2 / d), search_tree(points)
         sample, reach = tree.data[sample_rows(points)], max(eps, eps_pca) ** 0.5
-        near = tree.query_ball_point(sample, reach, return_length=True, workers=num_threads()).mean() - 1
-        check_memory(near * min(partition, len(points)), None, "Use a smaller eps, or smaller partitions.", d)
+        near = (
+            tree.query_ball_point(sample, reach, return_length=True, workers=num_threads()).mean()
+            - 1
+        )
+        check_memory(
+            near * min(partition, len(points)), None, "Use a smaller eps, or smaller partitions.", d
+        )
     return Geometry(d, eps, eps_pca, asked, kernel, real)
 
 
@@ -74,9 +88,9 @@ def build_frames(cloud: PartitionedCloud, p: int) -> None:
     if isolated := len(graph.isolated):
         raise IsolatedPointsError(
             f"{isolated} of the {graph.num_points} points of partition {p} (first: "
-            f"{first_of(graph.isolated, cloud.order[own])[1]}, counted from 0) have no neighbour within sqrt(eps) = "
-            f"{radius:.4g}. Give a larger eps=..., or neighbors=..., or remove outliers. Mind the units of the "
-            "coordinates."
+            f"{first_of(graph.isolated, cloud.order[own])[1]}, counted from 0) have no neighbour "
+            f"within sqrt(eps) = {radius:.4g}. Give a larger eps=..., or neighbors=..., or remove "
+            "outliers. Mind the units of the coordinates."
         )
     save_array(part("indptr"), graph.indptr)
     save_array(part("neighbors"), graph.indices)
@@ -96,38 +110,49 @@ def build_operator(cloud: PartitionedCloud, p: int) -> None:
     numbers, places = np.flatnonzero(used), np.cumsum(used, dtype=np.int32) - 1
     first, last = np.searchsorted(numbers, (own.start, own.stop))
     n, points, ends = len(numbers), cloud.points[numbers], load_array(part("indptr"))
-    indptr = np.pad(ends, (first, n - last), mode="edge")  # points around the partition have rows without edges
+    indptr = np.pad(
+        ends, (first, n - last), mode="edge"
+    )  # points around the partition have rows without edges
     graph = NeighborGraph(indptr, places[near], np.empty(len(near)))
     run_ranges(edge_distances, n, points, points, graph.indptr, graph.indices, graph.distances)
     degrees = torch.from_numpy(cloud.gather("degree", numbers))
     weights = geometry.kernel(graph.tensors[2] / float(np.sqrt(geometry.eps)))
     mass = row_sums(graph.tensors[0], weights / degrees[graph.tensors[1]]) / degrees
-    connection = connect(cloud.gather("frames", numbers), graph, geometry.real, cloud.order[numbers])
+    connection = connect(
+        cloud.gather("frames", numbers), graph, geometry.real, cloud.order[numbers]
+    )
     factors = edge_factors(graph, weights, degrees, mass)
     cols, values = average_blocks(graph, connection, factors)
     save_array(part("mass"), mass[first:last].numpy())
     save_array(part("factors"), factors[:, None, None].numpy())
-    save_array(part("cols"), np.where(cols.numpy() < 0, ~near, near))  # complemented for reflections
+    save_array(
+        part("cols"), np.where(cols.numpy() < 0, ~near, near)
+    )  # complemented for reflections
     save_array(part("values"), values.numpy())
 
 
 def component_labels(cloud: PartitionedCloud) -> np.ndarray:
     """The number of each point's component of the whole graph, ``(n,)``."""
     n = len(cloud.points)
-    links = np.concatenate(run_all(links_of_partition, [(cloud, p) for p in range(cloud.num_parts)]), axis=1)
+    links = np.concatenate(
+        run_all(links_of_partition, [(cloud, p) for p in range(cloud.num_parts)]), axis=1
+    )
     graph = sparse.coo_array((np.ones(links.shape[1], np.int8), (links[0], links[1])), shape=(n, n))
     return connected_components(graph, directed=False)[1]
 
 
 def links_of_partition(cloud: PartitionedCloud, p: int) -> np.ndarray:
-    """Pairs of points ``(2, m)`` that connect what the edges of a partition connect: one for each point of an edge."""
+    """Pairs of points ``(2, m)`` that connect what the edges of a partition connect: one for each
+    point of an edge."""
     own = cloud.rows(p)
     neighbors = load_array(cloud.part("neighbors", p))
     degrees = np.diff(load_array(cloud.part("indptr", p)))
     rows = np.repeat(np.arange(own.start, own.stop), degrees)
     numbers, places = np.unique(np.concatenate([rows, neighbors]), return_inverse=True)
     ends = places[: len(rows)], places[len(rows) :]
-    graph = sparse.coo_array((np.ones(len(rows), np.int8), ends), shape=(len(numbers), len(numbers)))
+    graph = sparse.coo_array(
+        (np.ones(len(rows), np.int8), ends), shape=(len(numbers), len(numbers))
+    )
     _, labels = connected_components(graph, directed=False)
     _, first = np.unique(labels, return_index=True)
     return np.stack([numbers, numbers[first[labels]]])
@@ -135,25 +160,35 @@ def links_of_partition(cloud: PartitionedCloud, p: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PartitionedMatrix:
-    """P of fields, or the average of ``functions`` with the same weights; signals are sorted along the curve."""
+    """P of fields, or the average of ``functions`` with the same weights; signals are sorted along
+    the curve."""
 
     cloud: PartitionedCloud
     functions: bool = False
 
     def part(self, p: int) -> BlockMatrix:
         """The rows of a partition; its files are mapped, not read."""
-        names = ("indptr", "neighbors", "factors") if self.functions else ("indptr", "cols", "values")
+        names = (
+            ("indptr", "neighbors", "factors") if self.functions else ("indptr", "cols", "values")
+        )
         files = (load_array(self.cloud.part(name, p), "c") for name in names)
-        indptr, cols, values = map(torch.from_numpy, files)  # copied on write: torch wants writable pages
+        indptr, cols, values = map(
+            torch.from_numpy, files
+        )  # copied on write: torch wants writable pages
         own = self.cloud.rows(p)
-        return BlockMatrix(indptr, cols, values, torch.arange(own.start, own.stop, dtype=torch.int32))
+        return BlockMatrix(
+            indptr, cols, values, torch.arange(own.start, own.stop, dtype=torch.int32)
+        )
 
     @cached_property
     def parts(self) -> list[BlockMatrix]:
-        """All partitions, mapped once: of a process's pages the system drops those that do not fit in memory."""
+        """All partitions, mapped once: of a process's pages the system drops those that do not fit
+        in memory."""
         return [self.part(p) for p in range(self.cloud.num_parts)]
 
-    def rows_of_step(self, p: int, signals: Path, scalars: tuple[float, float, float]) -> torch.Tensor:
+    def rows_of_step(
+        self, p: int, signals: Path, scalars: tuple[float, float, float]
+    ) -> torch.Tensor:
         """The rows of a partition of a step, from the file of its signals x and z."""
         x, z = torch.from_numpy(load_array(signals, "c"))
         out = torch.empty_like(x)
@@ -162,8 +197,11 @@ class PartitionedMatrix:
 
 
 @step.register
-def _step_in_parts(matrix: PartitionedMatrix, x, z, out, scalars, sources=None, targets=None) -> None:
-    """On this machine the threads share a partition; on a cluster the signals are in a file of the folder meanwhile."""
+def _step_in_parts(
+    matrix: PartitionedMatrix, x, z, out, scalars, sources=None, targets=None
+) -> None:
+    """On this machine the threads share a partition; on a cluster the signals are in a file of the
+    folder meanwhile."""
     if not on_cluster():
         for part in matrix.parts:
             step(part, x, z, out, scalars, sources, targets)
@@ -171,6 +209,8 @@ def _step_in_parts(matrix: PartitionedMatrix, x, z, out, scalars, sources=None, 
     cloud = matrix.cloud
     signals = cloud.folder / f"signal-{uuid.uuid4().hex}.npy"
     np.save(signals, np.stack([x, z]))  # no worker looks for it yet
-    for p, rows in enumerate(run_all(matrix.rows_of_step, [(p, signals, scalars) for p in range(cloud.num_parts)])):
+    for p, rows in enumerate(
+        run_all(matrix.rows_of_step, [(p, signals, scalars) for p in range(cloud.num_parts)])
+    ):
         out[cloud.rows(p)] = rows
     signals.unlink()

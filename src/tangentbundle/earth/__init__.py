@@ -1,4 +1,5 @@
-"""What is true of the Earth only: grids, winds and currents in xarray datasets, maps, wind sources, covariances."""
+"""What is true of the Earth only: grids, winds and currents in xarray datasets, maps, wind sources,
+covariances."""
 
 import re
 from importlib import import_module
@@ -9,7 +10,16 @@ from ..errors import UnitsError
 from ..units import in_metres
 
 if TYPE_CHECKING:
-    from .fields import decompose, denoise, divergence, interpolate_to, response, smooth, spectrum, vorticity
+    from .fields import (
+        decompose,
+        denoise,
+        divergence,
+        interpolate_to,
+        response,
+        smooth,
+        spectrum,
+        vorticity,
+    )
     from .grid import Grid
     from .observations import Blocks, BlockScores, block_cv, block_reduce
     from .regrid import Kriging, Regridder
@@ -19,10 +29,20 @@ RADIUS = 6_371_008.8
 
 HOMES = {"Grid": "grid", "Kriging": "regrid", "Regridder": "regrid"}
 HOMES |= dict.fromkeys(("BlockScores", "Blocks", "block_cv", "block_reduce"), "observations")
-"""The modules of public names, which are loaded when first asked for; all others are in ``fields``."""
+"""The modules of public names, which are loaded when first asked for; all others are in
+``fields``."""
 
 __all__ = ["RADIUS", "BlockScores", "Blocks", "Grid", "Kriging", "Regridder", "block_cv"]
-__all__ += ["block_reduce", "decompose", "denoise", "divergence", "interpolate_to", "response", "smooth", "spectrum"]
+__all__ += [
+    "block_reduce",
+    "decompose",
+    "denoise",
+    "divergence",
+    "interpolate_to",
+    "response",
+    "smooth",
+    "spectrum",
+]
 __all__ += ["vorticity"]
 
 

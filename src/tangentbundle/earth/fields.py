@@ -1,9 +1,11 @@
-r"""What is done with gridded winds and currents: xarray in, xarray out, lazily where the data are, lengths in km.
+r"""What is done with gridded winds and currents: xarray in, xarray out, lazily where the data are,
+lengths in km.
 
-A field is smoothed by a function of the connection Laplacian. Wavelengths are those of its eigenvalues on a sphere of
-radius R, :math:`2\pi R / \sqrt\lambda`; fields of spherical harmonics of degree l have :math:`\lambda = l(l + 1) - 1`.
-With :math:`\lambda_c = (2\pi R / L)^2` for a ``filter_scale`` L, the gain is :math:`2^{-\lambda / \lambda_c}` (heat
-flow, a Gaussian), or with ``taper`` :math:`1 / (1 + (\lambda / \lambda_c)^4)`. Both damp the wavelength L by half.
+A field is smoothed by a function of the connection Laplacian. Wavelengths are those of its
+eigenvalues on a sphere of radius R, :math:`2\pi R / \sqrt\lambda`; fields of spherical harmonics of
+degree l have :math:`\lambda = l(l + 1) - 1`. With :math:`\lambda_c = (2\pi R / L)^2` for a
+``filter_scale`` L, the gain is :math:`2^{-\lambda / \lambda_c}` (heat flow, a Gaussian), or with
+``taper`` :math:`1 / (1 + (\lambda / \lambda_c)^4)`. Both damp the wavelength L by half.
 """
 
 from __future__ import annotations
@@ -33,16 +35,19 @@ Length = str | float
 
 
 def response(filter_scale: Length, *, taper: bool = False) -> Filter:
-    """The filter, on the unit sphere, that damps the wavelength ``filter_scale`` (``"500 km"``) by half.
+    """The filter, on the unit sphere, that damps the wavelength ``filter_scale`` (``"500 km"``) by
+    half.
 
-    >>> response("40030.17 km").response(np.array([0.0, 1.0, 2.0])).round(4).tolist()    # once around the Earth
+    >>> # once around the Earth
+    >>> response("40030.17 km").response(np.array([0.0, 1.0, 2.0])).round(4).tolist()
     [1.0, 0.5, 0.25]
     """
     angle = positive(radians(filter_scale), "filter_scale")
     if angle > 2 * np.pi * (1 + 1e-9):
         raise UnitsError(
-            f"filter_scale must be at most {2 * np.pi * RADIUS / 1e3:.0f} km, once around the Earth, got "
-            f"{angle * RADIUS / 1e3:.6g} km. Numbers are km; write lengths in other units as text, such as "
+            f"filter_scale must be at most {2 * np.pi * RADIUS / 1e3:.0f} km, once "
+            f"around the Earth, got {angle * RADIUS / 1e3:.6g} km. Numbers are km; write lengths "
+            "in other units as text, such as "
             f'"{angle * RADIUS / 1e3:.6g} m".'
         )
     cut = (2 * np.pi / angle) ** 2
@@ -60,26 +65,32 @@ def smooth(
     no_normal_flow: bool = False,
     vectors: Sequence[str] = (),
 ) -> xarray.Dataset:
-    """Smooth winds or currents: the amplitude at the wavelength ``filter_scale`` is halved, shorter ones are removed.
+    """Smooth winds or currents: the amplitude at the wavelength ``filter_scale`` is halved, shorter
+    ones are removed.
 
     Args:
-        filter_scale: a length such as ``"500 km"`` (numbers are km), or a variable along the grid's dimensions with
+        filter_scale: a length such as ``"500 km"`` (numbers are km), or a variable along the grid's
+        dimensions with
             units of length, for a scale that changes from place to place.
-        taper: a sharper cutoff instead of the Gaussian gain (see ``response``).
-        no_normal_flow: nothing flows across coasts. By default the boundary is natural (no flux), so that a field that
+        taper: a sharper cutoff instead of the Gaussian gain (see ``response``). no_normal_flow:
+        nothing flows across coasts. By default the boundary is natural (no flux), so that a field
+        that
             is parallel up to the coast stays so. The edges of a region are natural in both cases.
         vectors: names of the components, by default found by standard and usual names.
 
-    Cells where a component is NaN are land: they stay NaN, and nothing passes through them. Cells without a neighbour
-    that has data keep their values. Other variables, coordinates, attributes and chunks are those of the dataset;
-    smoothed components are written as floats, also where the dataset was packed.
+    Cells where a component is NaN are land: they stay NaN, and nothing passes through them. Cells
+    without a neighbour that has data keep their values. Other variables, coordinates, attributes
+    and chunks are those of the dataset; smoothed components are written as floats, also where the
+    dataset was packed.
 
     >>> import xarray as xr
     >>> lat, lon = np.arange(90, -91, -5.0), np.arange(0, 360, 5.0)
     >>> u = np.cos(np.radians(lat))[:, None] * np.ones(len(lon))
-    >>> ds = xr.Dataset({"u": (("lat", "lon"), u, {"units": "m s-1"}), "v": (("lat", "lon"), 0 * u)},
-    ...                 {"lat": lat, "lon": lon})
-    >>> out = smooth(ds, "2000 km")                           # rotation about the axis has the eigenvalue 1
+    >>> ds = xr.Dataset(
+    ...     {"u": (("lat", "lon"), u, {"units": "m s-1"}), "v": (("lat", "lon"), 0 * u)},
+    ...     {"lat": lat, "lon": lon},
+    ... )
+    >>> out = smooth(ds, "2000 km")  # rotation about the axis has the eigenvalue 1
     >>> round(float(out["u"].sel(lat=0).mean()), 3), out["u"].attrs["units"]
     (0.998, 'm s-1')
     """
@@ -101,15 +112,21 @@ def smooth(
 
 
 def divergence(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
-    """The horizontal divergence, in 1/s for speeds, by finite volumes; exact for linear fields, also at coasts.
+    """The horizontal divergence, in 1/s for speeds, by finite volumes; exact for linear fields,
+    also at coasts.
 
     >>> import xarray as xr
     >>> lat, lon = np.arange(90, -91, -2.0), np.arange(0, 360, 2.0)
-    >>> v = np.cos(np.radians(lat))[:, None] * np.ones(len(lon))          # the gradient of R sin(latitude)
-    >>> ds = xr.Dataset({"u": (("lat", "lon"), 0 * v, {"units": "m s-1"}), "v": (("lat", "lon"), v)},
-    ...                 {"lat": lat, "lon": lon})
+    >>> v = np.cos(np.radians(lat))[:, None] * np.ones(len(lon))  # the gradient of R sin(latitude)
+    >>> ds = xr.Dataset(
+    ...     {"u": (("lat", "lon"), 0 * v, {"units": "m s-1"}), "v": (("lat", "lon"), v)},
+    ...     {"lat": lat, "lon": lon},
+    ... )
     >>> found = divergence(ds)
-    >>> found.attrs["units"], bool(abs(found * RADIUS + 2 * np.sin(np.radians(found.lat))).max() < 2e-3)
+    >>> (
+    ...     found.attrs["units"],
+    ...     bool(abs(found * RADIUS + 2 * np.sin(np.radians(found.lat))).max() < 2e-3),
+    ... )
     ('s-1', True)
     """
     return _derivative(ds, vectors, "divergence")
@@ -121,17 +138,21 @@ def vorticity(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.Data
 
 
 @threads_by_size
-def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5e-3) -> xarray.Dataset:
-    r"""The Helmholtz decomposition: divergent and rotational winds, what is left, and their potentials.
+def decompose(
+    ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5e-3
+) -> xarray.Dataset:
+    r"""The Helmholtz decomposition: divergent and rotational winds, what is left, and their
+    potentials.
 
     .. math:: v = \nabla \phi + k \times \nabla \psi + r
 
-    For components u, v the result has ``u_divergent``, ``v_divergent``, ``u_rotational``, ``v_rotational``,
-    ``u_remainder``, ``v_remainder``, ``velocity_potential`` and ``stream_function`` (m2/s for speeds, mean zero). The
-    remainder holds what potentials on this grid do not resolve, and on seas the flow around islands and through open
-    boundaries: at coasts :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. A ``BoundaryWarning`` says where a region
-    ends, since a uniform flow there counts as divergent. Potentials whose gradients on the grid
-    are less than ``tol`` of their differences from cell to cell count as unresolved.
+    For components u, v the result has ``u_divergent``, ``v_divergent``, ``u_rotational``,
+    ``v_rotational``, ``u_remainder``, ``v_remainder``, ``velocity_potential`` and
+    ``stream_function`` (m2/s for speeds, mean zero). The remainder holds what potentials on this
+    grid do not resolve, and on seas the flow around islands and through open boundaries: at coasts
+    :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. A ``BoundaryWarning`` says where a region
+    ends, since a uniform flow there counts as divergent. Potentials whose gradients on the grid are
+    less than ``tol`` of their differences from cell to cell count as unresolved.
     """
     tol, fields = positive(tol, "tol"), GridFields.of(ds, vectors)
     names, (length, unit) = fields.names, _per_metre(fields.unit, -1)
@@ -139,14 +160,19 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
     def compute(cells: Cells, x: np.ndarray) -> Sequence[np.ndarray]:
         v = x[:, 0] + 1j * x[:, 1].astype(float)
         divergent, rotational, *potentials = decomposed(cells, v, tol)
-        parts = (np.stack([z.real, z.imag], axis=1) for z in (divergent, rotational, v - divergent - rotational))
+        parts = (
+            np.stack([z.real, z.imag], axis=1)
+            for z in (divergent, rotational, v - divergent - rotational)
+        )
         return [*parts, *(length * RADIUS * function[:, None] for function in potentials)]
 
     found = iter(fields.apply(compute, [2, 2, 2, 1, 1]))
     result = fields.ds.drop_vars(names)
     for part in ("divergent", "rotational", "remainder"):
         for name in names:
-            result[f"{name}_{part}"] = like(next(found), fields.ds[name], long_name=f"{part} part of {name}")
+            result[f"{name}_{part}"] = like(
+                next(found), fields.ds[name], long_name=f"{part} part of {name}"
+            )
             result[f"{name}_{part}"].attrs.pop("standard_name", None)
     for name in ("velocity_potential", "stream_function"):
         result[name] = next(found).assign_attrs(long_name=name.replace("_", " "), units=unit)
@@ -157,14 +183,16 @@ def decompose(ds: xarray.Dataset, *, vectors: Sequence[str] = (), tol: float = 5
 def spectrum(
     ds: xarray.Dataset, wavelengths: Sequence[Length] | None = None, *, vectors: Sequence[str] = ()
 ) -> xarray.DataArray:
-    r"""Kinetic energy by wavelength: the mean of :math:`|v|^2 / 2` over the area, in bands between ``wavelengths``.
+    r"""Kinetic energy by wavelength: the mean of :math:`|v|^2 / 2` over the area, in bands between
+    ``wavelengths``.
 
-    The energy of a band is what the Gaussian gains at its two ends (see ``response``) let through, less one another:
-    bands overlap by about an octave. They sum to the energy of the field: the first holds all that is longer, the
-    last all that is shorter. Missing data cut the region, as in ``smooth``. By default ``wavelengths`` are two an
-    octave from 10 000 km to two cells.
+    The energy of a band is what the Gaussian gains at its two ends (see ``response``) let through,
+    less one another: bands overlap by about an octave. They sum to the energy of the field: the
+    first holds all that is longer, the last all that is shorter. Missing data cut the region, as in
+    ``smooth``. By default ``wavelengths`` are two an octave from 10 000 km to two cells.
 
-    Returns: a variable with the dimension ``wavelength`` (km, the geometric middle of a band) in place of the grid's.
+    Returns: a variable with the dimension ``wavelength`` (km, the geometric middle of a band) in
+    place of the grid's.
     """
     fields = GridFields.of(ds, vectors)
     areas, known = fields.grid.areas, conversion(fields.unit, "m/s")
@@ -188,9 +216,15 @@ def spectrum(
 
     edges = np.array([2 * ends[0], *ends, ends[-1] / 2]) * RADIUS / 1e3
     result = fields.lazily(energies, 1, {"wavelength": len(ends) + 1})[0].rename("energy")
-    coordinate = ("wavelength", np.sqrt(edges[1:] * edges[:-1]), {"units": "km", "long_name": "wavelength"})
+    coordinate = (
+        "wavelength",
+        np.sqrt(edges[1:] * edges[:-1]),
+        {"units": "km", "long_name": "wavelength"},
+    )
     units = "m2 s-2" if known else f"({fields.unit})2" if fields.unit else ""
-    return result.assign_coords(wavelength=coordinate).assign_attrs(long_name="kinetic energy in a band", units=units)
+    return result.assign_coords(wavelength=coordinate).assign_attrs(
+        long_name="kinetic energy in a band", units=units
+    )
 
 
 @threads_by_size
@@ -202,18 +236,26 @@ def interpolate_to(
     beyond: Length | None = None,
     vectors: Sequence[str] = (),
 ) -> xarray.Dataset:
-    """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can be used again."""
+    """The fields at the places of another dataset, grid or stations. ``Regridder`` does it, and can
+    be used again."""
     return Regridder(ds, target, method, beyond=beyond, vectors=vectors)(ds)
 
 
 @threads_by_size
 def denoise(
-    ds: xarray.Dataset, *, noise: float | None = None, std: bool = False, vectors: Sequence[str] = (), seed: int = 0
+    ds: xarray.Dataset,
+    *,
+    noise: float | None = None,
+    std: bool = False,
+    vectors: Sequence[str] = (),
+    seed: int = 0,
 ) -> xarray.Dataset:
-    """The fields without noise, each by itself, by a Gaussian process with covariances of planetary winds.
+    """The fields without noise, each by itself, by a Gaussian process with covariances of planetary
+    winds.
 
-    ``noise`` is its standard deviation in the unit of the components, estimated if not given; with ``std`` the result
-    has standard deviations ``u_std`` and ``v_std``, too; ``seed`` is that of the estimator's random choices.
+    ``noise`` is its standard deviation in the unit of the components, estimated if not given; with
+    ``std`` the result has standard deviations ``u_std`` and ``v_std``, too; ``seed`` is that of the
+    estimator's random choices.
     """
     from ..estimators import FieldDenoiser
     from .covariances import planetary_model
@@ -224,7 +266,9 @@ def denoise(
     names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
     first, second = (fields.ds[name] for name in fields.names)
     there = (abs(first) <= fields.limit) & (abs(second) <= fields.limit)
-    new = {name: like(found[name].where(there).transpose(*first.dims), found[name]) for name in names}
+    new = {
+        name: like(found[name].where(there).transpose(*first.dims), found[name]) for name in names
+    }
     return described(fields.ds.assign(new), f"denoise(noise={noise})")
 
 
@@ -243,7 +287,8 @@ def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray
 
 
 def _per_metre(unit: str, power: int) -> tuple[float, str]:
-    """The factor to metres of a length or speed, and the unit over (power 1) or times (-1) a metre."""
+    """The factor to metres of a length or speed, and the unit over (power 1) or times (-1) a
+    metre."""
     size = in_metres(unit)
     if size is None:
         return 1.0, f"{unit} m{'-1' if power == 1 else ''}".strip()
@@ -255,9 +300,14 @@ def _local_scale(scale: Any, fields: GridFields) -> np.ndarray:
     """A variable of lengths as angles at the points of the grid."""
     size = in_metres(unit_of(scale))
     if size is None or size[1]:
-        raise UnitsError(f"a filter_scale that varies needs units of length, such as km; it has {unit_of(scale)!r}.")
+        raise UnitsError(
+            "a filter_scale that varies needs units of length, such as km; it has "
+            f"{unit_of(scale)!r}."
+        )
     if {*scale.dims} != {*fields.grid.dims}:
-        raise InvalidInputError(f"filter_scale must lie along {fields.grid.dims}, got {scale.dims}.")
+        raise InvalidInputError(
+            f"filter_scale must lie along {fields.grid.dims}, got {scale.dims}."
+        )
     values = np.asarray(scale.transpose(*fields.grid.dims).values, np.float64) * size[0] / RADIUS
     local = fields.grid.to_points(values[..., None])[:, 0]
     if not (local > 0).all():

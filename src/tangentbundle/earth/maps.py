@@ -1,4 +1,5 @@
-"""Equal-area maps of the Earth: points and tangent vectors of the unit sphere, drawn in the plane."""
+"""Equal-area maps of the Earth: points and tangent vectors of the unit sphere, drawn in the
+plane."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 
 @cache
 def coastlines() -> np.ndarray:
-    """Coastlines as one curve ``(k, 3)`` on the unit sphere, with gaps of NaN (Natural Earth 1:110m, public domain).
+    """Coastlines as one curve ``(k, 3)`` on the unit sphere, with gaps of NaN (Natural Earth
+    1:110m, public domain).
 
     Neighbouring points are a degree apart or less, at most a few.
     """
@@ -33,8 +35,8 @@ def coastlines() -> np.ndarray:
 class EqualAreaMap:
     """The map around a place ``lat``, ``lon`` in degrees that preserves areas.
 
-    With a ``radius`` in degrees it shows that part of the Earth (Lambert's azimuthal projection), without one all of
-    it, as an ellipse (Mollweide's projection).
+    With a ``radius`` in degrees it shows that part of the Earth (Lambert's azimuthal projection),
+    without one all of it, as an ellipse (Mollweide's projection).
 
     >>> points = latlon_frames([0.0, 90.0], [0.0, 0.0])[0]
     >>> EqualAreaMap().project(points).round(6).tolist()
@@ -47,7 +49,8 @@ class EqualAreaMap:
 
     @classmethod
     def fitting(cls, lat: np.ndarray, lon: np.ndarray) -> EqualAreaMap:
-        """The globe, or the surroundings of all places if these lie within 50 degrees of their centre."""
+        """The globe, or the surroundings of all places if these lie within 50 degrees of their
+        centre."""
         points = latlon_frames(lat, lon)[0]
         centre = points.mean(axis=0)
         centre /= max(float(np.linalg.norm(centre)), 1e-9)
@@ -70,31 +73,48 @@ class EqualAreaMap:
         if self.radius is None:  # solve 2 a + sin 2a = pi sin(latitude)
             angles = np.linspace(-np.pi / 2, np.pi / 2, 2001)
             angle = np.interp(north, (2 * angles + np.sin(2 * angles)) / np.pi, angles)
-            angle -= (2 * angle + np.sin(2 * angle) - np.pi * north) / np.maximum(2 + 2 * np.cos(2 * angle), 1e-4)
-            return np.sqrt(2) * np.stack([2 / np.pi * np.arctan2(east, up) * np.cos(angle), np.sin(angle)], axis=-1)
-        stretch = np.where(up > np.cos(np.radians(self.radius)) - 1e-9, np.sqrt(2 / np.maximum(1 + up, 1e-12)), np.nan)
+            angle -= (2 * angle + np.sin(2 * angle) - np.pi * north) / np.maximum(
+                2 + 2 * np.cos(2 * angle), 1e-4
+            )
+            return np.sqrt(2) * np.stack(
+                [2 / np.pi * np.arctan2(east, up) * np.cos(angle), np.sin(angle)], axis=-1
+            )
+        stretch = np.where(
+            up > np.cos(np.radians(self.radius)) - 1e-9,
+            np.sqrt(2 / np.maximum(1 + up, 1e-12)),
+            np.nan,
+        )
         return stretch[..., None] * np.stack([east, north], axis=-1)
 
     def outline(self) -> np.ndarray:
         """The edge of the map, ``(k, 2)``."""
         angle = np.linspace(0, 2 * np.pi, 361)
-        sides = np.sqrt([8.0, 2.0]) if self.radius is None else 2 * np.sin(np.radians(self.radius) / 2)
+        sides = (
+            np.sqrt([8.0, 2.0]) if self.radius is None else 2 * np.sin(np.radians(self.radius) / 2)
+        )
         return sides * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
-    def project_vectors(self, points: np.ndarray, vectors: np.ndarray, step: float = 1e-5) -> np.ndarray:
-        """Arrows in the plane ``(n, 2)``: the directions of tangent vectors ``(n, 3)`` on the map, and their lengths.
+    def project_vectors(
+        self, points: np.ndarray, vectors: np.ndarray, step: float = 1e-5
+    ) -> np.ndarray:
+        """Arrows in the plane ``(n, 2)``: the directions of tangent vectors ``(n, 3)`` on the map,
+        and their lengths.
 
-        Directions are finite differences over ``step`` radians, taken on the side that does not cross the map's edge.
+        Directions are finite differences over ``step`` radians, taken on the side that does not
+        cross the map's edge.
         """
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         along = step * vectors / np.maximum(length, 1e-300)
         behind, here, ahead = (self.project(points + k * along) for k in (-1, 0, 1))
-        back, forth = (np.linalg.norm(move, axis=1, keepdims=True) for move in (here - behind, ahead - here))
+        back, forth = (
+            np.linalg.norm(move, axis=1, keepdims=True) for move in (here - behind, ahead - here)
+        )
         move = np.where(forth <= back, ahead - here, here - behind)
         return length * move / np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-300)
 
     def unproject(self, plane: np.ndarray) -> np.ndarray:
-        """Places of the plane ``(..., 2)`` to points of the sphere ``(..., 3)``; NaN outside of the map.
+        """Places of the plane ``(..., 2)`` to points of the sphere ``(..., 3)``; NaN outside of the
+        map.
 
         >>> chart = EqualAreaMap(40.0, 10.0, 30.0)
         >>> bool(np.allclose(chart.project(chart.unproject(np.array([0.1, -0.2]))), [0.1, -0.2]))
@@ -122,13 +142,16 @@ class EqualAreaMap:
     def graticule(self) -> np.ndarray:
         """Parallels and meridians as one curve ``(k, 2)``, with gaps of NaN."""
         gap = np.full((1, 2), np.nan)
-        return np.concatenate([part for *_, curve in self._lines() for part in (_broken(curve), gap)])
+        return np.concatenate(
+            [part for *_, curve in self._lines() for part in (_broken(curve), gap)]
+        )
 
     def labels(self, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray, bool]]:
-        """Names of the lines of the graticule in a box: text, place ``(2,)``, and whether it is a parallel.
+        """Names of the lines of the graticule in a box: text, place ``(2,)``, and whether it is a
+        parallel.
 
-        Parallels are named where they leave the box to the left, meridians where they leave it below, or on the globe
-        every other one at the equator.
+        Parallels are named where they leave the box to the left, meridians where they leave it
+        below, or on the globe every other one at the equator.
         """
         found, world = [], self.radius is None
         for degrees, parallel, curve in self._lines():
@@ -148,17 +171,33 @@ class EqualAreaMap:
         return found
 
     def _lines(self) -> Iterator[tuple[float, bool, np.ndarray]]:
-        """A few parallels and meridians: their degrees, whether it is a parallel, and curves ``(k, 2)``."""
-        height, width = 90.0 + abs(self.lat) if self.radius is None else self.radius, 180.0  # from the centre
+        """A few parallels and meridians: their degrees, whether it is a parallel, and curves
+        ``(k, 2)``."""
+        height, width = (
+            90.0 + abs(self.lat) if self.radius is None else self.radius,
+            180.0,
+        )  # from the centre
         if self.radius is not None and abs(self.lat) + self.radius <= 85:
-            width = float(np.degrees(np.arcsin(np.sin(np.radians(self.radius)) / np.cos(np.radians(self.lat)))))
-        lat, lon = (np.linspace(m - h, m + h, 361) for m, h in ((self.lat, height), (self.lon, width)))
+            width = float(
+                np.degrees(
+                    np.arcsin(np.sin(np.radians(self.radius)) / np.cos(np.radians(self.lat)))
+                )
+            )
+        lat, lon = (
+            np.linspace(m - h, m + h, 361) for m, h in ((self.lat, height), (self.lon, width))
+        )
         for middle, half, parallel in ((self.lat, height, True), (self.lon, width, False)):
             step = next((s for s in STEPS if s >= half / 4), 30.0)
-            for degrees in step * np.arange(np.ceil((middle - half) / step), (middle + half) / step):
+            for degrees in step * np.arange(
+                np.ceil((middle - half) / step), (middle + half) / step
+            ):
                 fixed = np.full(len(lat), degrees)
                 if not parallel:
-                    yield float(degrees), False, self.project(latlon_frames(np.clip(lat, -90, 90), fixed)[0])
+                    yield (
+                        float(degrees),
+                        False,
+                        self.project(latlon_frames(np.clip(lat, -90, 90), fixed)[0]),
+                    )
                 elif abs(degrees) < 90:
                     yield float(degrees), True, self.project(latlon_frames(fixed, lon)[0])
 

@@ -23,17 +23,24 @@ if TYPE_CHECKING:
 
 
 def load_wind(
-    source: xarray.Dataset | str | Path | None = None, *, u: str = "", v: str = "", provenance: str = ""
+    source: xarray.Dataset | str | Path | None = None,
+    *,
+    u: str = "",
+    v: str = "",
+    provenance: str = "",
 ) -> WindData:
     """Wind as points, exact frames and vectors on the sphere, in m/s.
 
     Args:
-        source: a NetCDF, Zarr or GRIB file, a pattern such as ``wind_*.nc`` for several, or an ``xarray.Dataset``. The
-            default is the series inside the package: US Navy FNOC monthly mean surface wind, 1982 to 1992, 5 degrees,
-            85 S to 85 N, public domain.
-        u, v: names of the eastward and northward variables. By default they are found by standard name, then by usual
+        source: a NetCDF, Zarr or GRIB file, a pattern such as ``wind_*.nc`` for several, or an
+        ``xarray.Dataset``. The
+            default is the series inside the package: US Navy FNOC monthly mean surface wind, 1982
+            to 1992, 5 degrees, 85 S to 85 N, public domain.
+        u, v: names of the eastward and northward variables. By default they are found by standard
+        name, then by usual
             names such as u10, uwnd or u; coordinates by standard name, units or name.
-        provenance: a sentence on where the data come from; by default the dataset's title or source.
+        provenance: a sentence on where the data come from; by default the dataset's title or
+        source.
 
     >>> data = load_wind()
     >>> data.components.shape, data.points.shape, data.frames.shape
@@ -54,34 +61,48 @@ def load_wind(
 def _embedded() -> WindData:
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:
-        hours, lat, lon = (np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon"))
-        wind = np.stack([file.variables[name][:] * file.variables[name].scale_factor for name in "uv"], axis=-1)
+        hours, lat, lon = (
+            np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon")
+        )
+        wind = np.stack(
+            [file.variables[name][:] * file.variables[name].scale_factor for name in "uv"], axis=-1
+        )
         provenance = file.source.decode()
-    times = np.datetime64("1980-01-14T14:00:00", "s") + np.rint(hours * 3600).astype("timedelta64[s]")
+    times = np.datetime64("1980-01-14T14:00:00", "s") + np.rint(hours * 3600).astype(
+        "timedelta64[s]"
+    )
     return from_grid(times, lat, lon, wind, provenance)
 
 
 def wind_folder() -> Path:
-    """The folder of the GFS analyses of the experiments, named by the variable ``TANGENTBUNDLE_WIND``."""
+    """The folder of the GFS analyses of the experiments, named by the variable
+    ``TANGENTBUNDLE_WIND``."""
     named = os.environ.get("TANGENTBUNDLE_WIND", "")
     path = Path(named).expanduser()
     if not named or not path.is_dir():
         raise InvalidInputError(
-            f"the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder, not to {named!r}."
+            "the GFS files are not part of the package. Set TANGENTBUNDLE_WIND to their folder, "
+            f"not to {named!r}."
         )
     return path
 
 
 def fetch_ncep(
-    year: int, *, cache: str | Path | None = None, sha256: tuple[str | None, str | None] = (None, None)
+    year: int,
+    *,
+    cache: str | Path | None = None,
+    sha256: tuple[str | None, str | None] = (None, None),
 ) -> WindData:
-    """Daily mean wind of one year of the NCEP/NCAR reanalysis near the surface (sigma level 0.995, 2.5 degrees).
+    """Daily mean wind of one year of the NCEP/NCAR reanalysis near the surface (sigma level 0.995,
+    2.5 degrees).
 
-    Downloaded from NOAA PSL on first use. The server publishes no checksums: files are checked by variable, dates and
-    range. ``sha256`` pins the eastward and the northward file.
+    Downloaded from NOAA PSL on first use. The server publishes no checksums: files are checked by
+    variable, dates and range. ``sha256`` pins the eastward and the northward file.
     """
     if isinstance(year, bool) or not isinstance(year, int | np.integer) or not 1948 <= year <= 2100:
-        raise InvalidInputError(f"the reanalysis begins in 1948: expected a year from then on, got {year!r}.")
+        raise InvalidInputError(
+            f"the reanalysis begins in 1948: expected a year from then on, got {year!r}."
+        )
     base = "https://downloads.psl.noaa.gov/Datasets/ncep.reanalysis/Dailies/surface"
     parts = {}
     for name, known in zip(("uwnd", "vwnd"), sha256, strict=True):
@@ -90,29 +111,45 @@ def fetch_ncep(
         with open_dataset(path) as ds:
             parts[name] = ds[name].load()
     both = extra("xarray", "fetch_ncep").merge(list(parts.values()), join="exact")
-    return load_wind(both, provenance=f"NCEP/NCAR reanalysis, daily means of {year}, sig995, NOAA PSL")
+    return load_wind(
+        both, provenance=f"NCEP/NCAR reanalysis, daily means of {year}, sig995, NOAA PSL"
+    )
 
 
 def _check_daily_means(path: Path, name: str, year: int, max_speed: float = 150.0) -> None:
     """Refuse a file without the daily means of one component of the wind in one year, in m/s."""
     with open_dataset(path) as ds:
-        days = ds["time"].values.astype("datetime64[D]") if name in ds else np.zeros(0, "datetime64[D]")
+        days = (
+            ds["time"].values.astype("datetime64[D]")
+            if name in ds
+            else np.zeros(0, "datetime64[D]")
+        )
         daily = np.datetime64(f"{year}-01-01", "D") + np.arange(len(days))
-        good = 0 < len(days) <= 366 and np.array_equal(days, daily) and float(abs(ds[name]).max()) < max_speed
+        good = (
+            0 < len(days) <= 366
+            and np.array_equal(days, daily)
+            and float(abs(ds[name]).max()) < max_speed
+        )
     if not good:
-        raise DamagedFileError(f"expected {name} for each day from {year}-01-01 on, below {max_speed:g} m/s.")
+        raise DamagedFileError(
+            f"expected {name} for each day from {year}-01-01 on, below {max_speed:g} m/s."
+        )
 
 
 def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
-    """The dataset of a file that xarray can open, or of all files that a pattern such as ``wind_*.nc`` matches.
+    """The dataset of a file that xarray can open, or of all files that a pattern such as
+    ``wind_*.nc`` matches.
 
-    ``options`` are those of ``xarray.open_dataset``: ``chunks={}`` opens it lazily, as several files always are.
+    ``options`` are those of ``xarray.open_dataset``: ``chunks={}`` opens it lazily, as several
+    files always are.
     """
     xarray = extra("xarray", "Reading files of wind")
     path = path.expanduser()
     files = [path] if path.exists() else sorted(path.parent.glob(path.name))
     if not files:
-        raise InvalidInputError(f"expected a file of wind, but {path} does not exist. Check the path.")
+        raise InvalidInputError(
+            f"expected a file of wind, but {path} does not exist. Check the path."
+        )
     if files != [path] or "chunks" in options:
         extra("dask", "Reading several files, or one in blocks", "cluster")
     try:
@@ -121,15 +158,21 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
         if path.is_file():
             with path.open("rb") as file:
                 if file.read(4) in (b"CDF\x01", b"CDF\x02"):
-                    netcdf_file(path, mmap=False).close()  # xarray would read what a truncated file lacks as zeros
+                    netcdf_file(
+                        path, mmap=False
+                    ).close()  # xarray would read what a truncated file lacks as zeros
         engine = "zarr" if path.is_dir() else None  # xarray does not know .ZARR
         return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
         if "decode time" in str(error) and options.get("decode_times", True):
-            text = f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. Change these units."
+            text = (
+                f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. "
+                "Change these units."
+            )
             warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
             return open_dataset(path, **options, decode_times=False)
         raise DamagedFileError(
-            f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a package is missing "
-            f"(NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). {type(error).__name__}: {str(error)[:200]}."
+            f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a "
+            "package is missing (NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). "
+            f"{type(error).__name__}: {str(error)[:200]}."
         ) from error

@@ -1,9 +1,12 @@
-r"""Cells of grids on the unit sphere as finite volumes: who touches whom, along how long a side, and areas.
+r"""Cells of grids on the unit sphere as finite volumes: who touches whom, along how long a side,
+and areas.
 
-The Laplacian is :math:`(\Delta v)_i = A_i^{-1} \sum_j w_{ij} (O_{ij} v_j - v_i)`. The weight of two cells is the length
-of the side that they share, over the distance :math:`\theta` of their centres, up to terms of second order. On regular
-grids these are such that :math:`\sum_j w_{ij} \sin(\theta_{ij})\, e_{ij} = 0` with the directions :math:`e_{ij}` of the
-neighbours. Then errors of rotations, relative to their speed, are no larger at the poles than elsewhere.
+The Laplacian is :math:`(\Delta v)_i = A_i^{-1} \sum_j w_{ij} (O_{ij} v_j - v_i)`. The weight of two
+cells is the length of the side that they share, over the distance :math:`\theta` of their centres,
+up to terms of second order. On regular grids these are such that
+:math:`\sum_j w_{ij} \sin(\theta_{ij})\, e_{ij} = 0` with the directions :math:`e_{ij}` of the
+neighbours. Then errors of rotations, relative to their speed, are no larger at the poles than
+elsewhere.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from ..errors import SuspiciousDataWarning, outside
 from .triangles import Triangulation
 
 GAP_RATIO = 1.5
-"""Steps of longitude this many times as wide as both steps beside them are gaps: a missing column is twice as wide."""
+"""Steps of longitude this many times as wide as both steps beside them are gaps: a missing column
+is twice as wide."""
 
 
 class Volumes(NamedTuple):
-    """Pairs ``(e, 2)`` of neighbouring cells, each pair once, and their weights ``(e,)``; areas ``(n,)`` on the unit
-    sphere; ``rim`` (n,), true where the region ends.
+    """Pairs ``(e, 2)`` of neighbouring cells, each pair once, and their weights ``(e,)``; areas
+    ``(n,)`` on the unit sphere; ``rim`` (n,), true where the region ends.
     """
 
     pairs: np.ndarray
@@ -32,11 +36,13 @@ class Volumes(NamedTuple):
 
 
 POLE_SHARE = 0.01
-"""Rows that would end within this share of a step from a pole end there: latitudes are rounded, often to float32."""
+"""Rows that would end within this share of a step from a pole end there: latitudes are rounded,
+often to float32."""
 
 
 def latitude_bands(lat: np.ndarray) -> np.ndarray:
-    """Area on the unit sphere, per radian of longitude, of the bands around ascending or descending rows (degrees).
+    """Area on the unit sphere, per radian of longitude, of the bands around ascending or descending
+    rows (degrees).
 
     >>> round(float(latitude_bands(np.linspace(90, -90, 73)).sum()), 12)
     2.0
@@ -45,7 +51,8 @@ def latitude_bands(lat: np.ndarray) -> np.ndarray:
 
 
 def longitude_widths(lon: np.ndarray) -> np.ndarray:
-    """Width in radians around each longitude (degrees); a grid that does not go round has no width across its gap.
+    """Width in radians around each longitude (degrees); a grid that does not go round has no width
+    across its gap.
 
     >>> round(float(longitude_widths(np.arange(0, 360, 2.5)).sum() / np.pi), 12)
     2.0
@@ -56,7 +63,8 @@ def longitude_widths(lon: np.ndarray) -> np.ndarray:
 
 
 def _sides(rows: np.ndarray) -> np.ndarray:
-    """Latitudes of the sides of sorted rows, one more than rows; at a pole, if a further row would lie there or behind.
+    """Latitudes of the sides of sorted rows, one more than rows; at a pole, if a further row would
+    lie there or behind.
 
     The cells of a row that is one step from a pole meet there, since no other cell covers the pole.
     """
@@ -90,8 +98,9 @@ def _steps(ring: np.ndarray) -> np.ndarray:
 def _gaps(steps: np.ndarray) -> np.ndarray:
     """Which steps between sorted longitudes are gaps, where no cells touch.
 
-    A gap is more than ``GAP_RATIO`` times as wide as the wider one of the steps beside it. In a stretched grid a
-    wide step has a neighbour that is about as wide. Of two longitudes, the wider way round is the gap.
+    A gap is more than ``GAP_RATIO`` times as wide as the wider one of the steps beside it. In a
+    stretched grid a wide step has a neighbour that is about as wide. Of two longitudes, the wider
+    way round is the gap.
     """
     if len(steps) == 1:
         return np.ones(1, bool)
@@ -118,7 +127,8 @@ def _half_widths(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def warn_of_gaps(lon: np.ndarray) -> None:
-    """Warn if sorted longitudes have a gap besides the one outside of their region, as where a column is missing."""
+    """Warn if sorted longitudes have a gap besides the one outside of their region, as where a
+    column is missing."""
     steps = _steps(lon)
     gaps = np.flatnonzero(_gaps(steps))
     if len(lon) < 3:
@@ -131,22 +141,27 @@ def warn_of_gaps(lon: np.ndarray) -> None:
     places = ", ".join(f"{lon[k]:g} to {(lon[k] + steps[k]) % 360:g}" for k in inside[:3])
     more = ", ..." if len(inside) > 3 else ""
     warnings.warn(
-        f"longitudes have gaps, {places}{more} degrees east, more than {GAP_RATIO:g} times as wide as the steps beside "
-        "them: cells there do not touch, and nothing passes across. If columns are missing, add them (NaN is land).",
+        f"longitudes have gaps, {places}{more} degrees east, more than {GAP_RATIO:g} times as "
+        "wide as the steps beside them: cells there do not touch, and nothing passes across. If "
+        "columns are missing, add them (NaN is land).",
         SuspiciousDataWarning,
         stacklevel=outside(),
     )
 
 
 def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int) -> Volumes:
-    """Cells between circles of latitude and meridians; ``point`` (rows, columns) numbers them, a pole's row alike.
+    """Cells between circles of latitude and meridians; ``point`` (rows, columns) numbers them, a
+    pole's row alike.
 
-    Cells touch along their sides, never at corners, and across the meridian at which longitudes begin. Around a pole
-    without a row they meet in the pole, opposite ones too (see ``_polar_link``).
+    Cells touch along their sides, never at corners, and across the meridian at which longitudes
+    begin. Around a pole without a row they meet in the pole, opposite ones too (see
+    ``_polar_link``).
     """
     rows = np.argsort(lat)
     columns = np.argsort(lon % 360)
-    columns = columns[np.append(True, np.diff((lon % 360)[columns]) > 1e-6)]  # 0 and 360 are one longitude
+    columns = columns[
+        np.append(True, np.diff((lon % 360)[columns]) > 1e-6)
+    ]  # 0 and 360 are one longitude
     lat, lon, point = lat[rows], lon[columns] % 360, point[np.ix_(rows, columns)]
     warn_of_gaps(lon)
     sides = np.radians(_sides(lat))
@@ -156,7 +171,9 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
     touching = ~_gaps(steps)
     at_pole = np.abs(lat) > 90 - 1e-6
 
-    meridional = np.sin(np.diff(sides) / 2)  # per row; with the parallels below, fluxes of rotations balance
+    meridional = np.sin(
+        np.diff(sides) / 2
+    )  # per row; with the parallels below, fluxes of rotations balance
     pairs: list[np.ndarray] = []
     weights: list[np.ndarray] = []
     if touching.all():
@@ -176,7 +193,9 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
                 weights.append(link * opposite.widths)
 
     gap_angles = np.radians(steps)
-    across = np.outer(meridional / np.cos(np.radians(lat)), gap_angles / 2 / np.square(np.sin(gap_angles / 2)))
+    across = np.outer(
+        meridional / np.cos(np.radians(lat)), gap_angles / 2 / np.square(np.sin(gap_angles / 2))
+    )
     east = np.stack([point, np.roll(point, -1, axis=1)], axis=-1)
     pairs.append(east[~at_pole][:, touching].reshape(-1, 2))
     weights.append(across[~at_pole][:, touching].ravel())
@@ -193,9 +212,11 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
 
 
 class Opposite(NamedTuple):
-    r"""Pairs ``(k, 2)`` of columns whose sectors overlap across a pole, and by how much, in radians of longitude.
+    r"""Pairs ``(k, 2)`` of columns whose sectors overlap across a pole, and by how much, in radians
+    of longitude.
 
-    ``reach`` is the mean of :math:`1 - \cos(\lambda_a - \lambda_b)`, which is 2 for columns exactly opposite.
+    ``reach`` is the mean of :math:`1 - \cos(\lambda_a - \lambda_b)`, which is 2 for columns exactly
+    opposite.
     """
 
     pairs: np.ndarray
@@ -204,7 +225,8 @@ class Opposite(NamedTuple):
 
 
 def _opposite(lon: np.ndarray, east: np.ndarray, west: np.ndarray) -> Opposite:
-    """The sectors of sorted longitudes that go round, and the same turned by half a circle, cut each other."""
+    """The sectors of sorted longitudes that go round, and the same turned by half a circle, cut
+    each other."""
     turn = 2 * np.pi
     starts = (lon - west) % turn
     cuts = np.unique(np.concatenate([starts, (starts + np.pi) % turn]))
@@ -220,21 +242,30 @@ def _opposite(lon: np.ndarray, east: np.ndarray, west: np.ndarray) -> Opposite:
     each_once = (first < second) & (lengths > 1e-9)
     joined = np.stack([first, second], axis=1)[each_once]
     widths = lengths[each_once]
-    reach = float(np.average(1 - np.cos(lon[joined[:, 0]] - lon[joined[:, 1]]), weights=widths)) if len(widths) else 2.0
+    reach = (
+        float(np.average(1 - np.cos(lon[joined[:, 0]] - lon[joined[:, 1]]), weights=widths))
+        if len(widths)
+        else 2.0
+    )
     return Opposite(joined, widths, reach)
 
 
-def _polar_link(colatitude: float, side: float, step: float, reach: float, otherwise: float) -> tuple[float, float]:
-    r"""Weights around a pole without a row: of opposite cells, and of cells side by side, per radian of longitude.
+def _polar_link(
+    colatitude: float, side: float, step: float, reach: float, otherwise: float
+) -> tuple[float, float]:
+    r"""Weights around a pole without a row: of opposite cells, and of cells side by side, per
+    radian of longitude.
 
-    With the colatitudes c of the row and s of its other side, and the distance t of the next row, cells are sectors of
-    area :math:`s^2/2`. Derivatives and their adjoints are consistent in the cell i if its neighbours have
+    With the colatitudes c of the row and s of its other side, and the distance t of the next row,
+    cells are sectors of area :math:`s^2/2`. Derivatives and their adjoints are consistent in the
+    cell i if its neighbours have
 
     .. math:: \sum_j w_{ij} y_j y_j^T = 2 A_i I, \qquad \sum_j w_{ij} y_j = 0
 
-    for the ways :math:`y_j` to them. With the weight s/t of the next row, both hold for opposite cells that have the
-    weight :math:`s (s - t) / 4 c^2` and neighbours side by side that balance the rest. No link is needed if the row is
-    half a step from the pole. Nearer to it the weight would be negative, and cells side by side have ``otherwise``.
+    for the ways :math:`y_j` to them. With the weight s/t of the next row, both hold for opposite
+    cells that have the weight :math:`s (s - t) / 4 c^2` and neighbours side by side that balance
+    the rest. No link is needed if the row is half a step from the pole. Nearer to it the weight
+    would be negative, and cells side by side have ``otherwise``.
     """
     link = np.sin(side) * (np.sin(side) - np.sin(step)) / (4 * np.sin(colatitude) ** 2)
     if link <= 1e-9:
@@ -244,7 +275,8 @@ def _polar_link(colatitude: float, side: float, step: float, reach: float, other
 
 
 def voronoi_volumes(points: np.ndarray) -> Volumes:
-    """Voronoi cells of points ``(n, 3)`` on the unit sphere, from the Delaunay triangles, which their hull is made of.
+    """Voronoi cells of points ``(n, 3)`` on the unit sphere, from the Delaunay triangles, which
+    their hull is made of.
 
     Triangles across a gap in the data do not count: there the region ends.
     """
@@ -252,13 +284,21 @@ def voronoi_volumes(points: np.ndarray) -> Volumes:
     a, b, c = corners = points[faces].swapaxes(0, 1)
     squares = np.square(np.roll(corners, 1, axis=0) - np.roll(corners, 2, axis=0)).sum(axis=2).T
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
-    cotangents = (squares.sum(axis=1)[:, None] - 2 * squares) / (4 * area)[:, None]  # at each corner
+    cotangents = (squares.sum(axis=1)[:, None] - 2 * squares) / (4 * area)[
+        :, None
+    ]  # at each corner
     moments = squares * cotangents / 8
-    parts = np.roll(moments, 1, axis=1) + np.roll(moments, 2, axis=1)  # of the triangle, nearest to each corner
-    sides = np.sort(np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)]), axis=1)  # opposite each corner
+    parts = np.roll(moments, 1, axis=1) + np.roll(
+        moments, 2, axis=1
+    )  # of the triangle, nearest to each corner
+    sides = np.sort(
+        np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)]), axis=1
+    )  # opposite each corner
     pairs, number = np.unique(sides, axis=0, return_inverse=True)
     weights = np.maximum(np.bincount(number.ravel(), cotangents.T.ravel() / 2, len(pairs)), 0.0)
     areas = np.bincount(faces.ravel(), parts.ravel(), n)
-    areas = np.maximum(areas, np.bincount(faces.ravel(), np.repeat(area / 6, 3), n))  # at ragged edges
+    areas = np.maximum(
+        areas, np.bincount(faces.ravel(), np.repeat(area / 6, 3), n)
+    )  # at ragged edges
     rim = np.bincount(pairs[np.bincount(number.ravel()) == 1].ravel(), minlength=n) > 0
     return Volumes(pairs, weights, areas, rim)

@@ -1,4 +1,5 @@
-"""Wind on the sphere: components, ambient vectors, samples of points, windows of time; read from datasets and grids."""
+"""Wind on the sphere: components, ambient vectors, samples of points, windows of time; read from
+datasets and grids."""
 
 from __future__ import annotations
 
@@ -40,11 +41,11 @@ class WindData:
         ambient: ``(T, n, 3)`` the wind as tangent vectors of R^3, frames times components.
 
     >>> from tangentbundle.datasets import load_wind
-    >>> data = load_wind()                                       # the series inside the package
+    >>> data = load_wind()  # the series inside the package
     >>> data
     WindData(132 times from 1982-01-16 to 1992-12-17, 0 filled, 2520 points)
-    >>> subset = data.at(data.sample(200, rng=0))                # about 200 points, evenly over the sphere
-    >>> subset.windows(20).inputs.shape                          # m = 132 - 2 * 20 subsequences
+    >>> subset = data.at(data.sample(200, rng=0))  # about 200 points, evenly over the sphere
+    >>> subset.windows(20).inputs.shape  # m = 132 - 2 * 20 subsequences
     (92, 20)
     """
 
@@ -60,9 +61,17 @@ class WindData:
         if not self.filled.size:
             object.__setattr__(self, "filled", np.zeros(len(self.times), bool))
         steps, n = len(self.times), len(self.lat)
-        for name, shape in {"components": (steps, n, 2), "lon": (n,), "area": (n,), "filled": (steps,)}.items():
+        for name, shape in {
+            "components": (steps, n, 2),
+            "lon": (n,),
+            "area": (n,),
+            "filled": (steps,),
+        }.items():
             if (given := getattr(self, name).shape) != shape:
-                raise ShapeError(f"{name} must have shape {shape} for {steps} times and {n} latitudes, got {given}.")
+                raise ShapeError(
+                    f"{name} must have shape {shape} for {steps} times and {n} latitudes, got "
+                    f"{given}."
+                )
 
     def __len__(self) -> int:
         return len(self.times)
@@ -70,7 +79,10 @@ class WindData:
     def __repr__(self) -> str:
         days = self.times[[0, -1]].astype("datetime64[D]") if len(self) else ()
         period = " from {} to {}".format(*days) if len(self) else ""
-        return f"WindData({len(self)} times{period}, {int(self.filled.sum())} filled, {len(self.lat)} points)"
+        return (
+            f"WindData({len(self)} times{period}, {int(self.filled.sum())} filled, "
+            f"{len(self.lat)} points)"
+        )
 
     @cached_property
     def points(self) -> np.ndarray:
@@ -87,27 +99,40 @@ class WindData:
     def at(self, indices: Index) -> WindData:
         """The wind at a subset of the points. Their areas are rescaled to sum to one."""
         lat, lon, area = self.lat[indices], self.lon[indices], self.area[indices]
-        return replace(self, lat=lat, lon=lon, components=self.components[:, indices], area=area / area.sum())
+        return replace(
+            self, lat=lat, lon=lon, components=self.components[:, indices], area=area / area.sum()
+        )
 
     def during(self, times: Index) -> WindData:
         """The wind at a subset of the times: a slice, numbers or a mask."""
         filled = self.filled[times].copy()
-        return replace(self, times=self.times[times], components=self.components[times], filled=filled)
+        return replace(
+            self, times=self.times[times], components=self.components[times], filled=filled
+        )
 
     def sample(self, n: float, rng: int | np.random.Generator | None = None) -> np.ndarray:
-        """Draw points independently; returns their ascending numbers. n is the *expected* count, as in the paper.
+        """Draw points independently; returns their ascending numbers. n is the *expected* count, as
+        in the paper.
 
-        The probability is proportional to the area, so that samples of a grid are even on the sphere.
+        The probability is proportional to the area, so that samples of a grid are even on the
+        sphere.
         """
-        return np.flatnonzero(np.random.default_rng(rng).random(len(self.area)) < inclusion(self.area, n))
+        return np.flatnonzero(
+            np.random.default_rng(rng).random(len(self.area)) < inclusion(self.area, n)
+        )
 
     def windows(self, horizon: int) -> Windows:
-        """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none across a gap.
+        """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none
+        across a gap.
 
         >>> from tangentbundle.datasets import load_wind
         >>> data = load_wind()
         >>> w = data.windows(12)
-        >>> data.components[w.inputs[0]].shape, data.components[w.targets[0]].shape, bool(w.scored.all())
+        >>> (
+        ...     data.components[w.inputs[0]].shape,
+        ...     data.components[w.targets[0]].shape,
+        ...     bool(w.scored.all()),
+        ... )
         ((12, 2520, 2), (12, 2520, 2), True)
         """
         return Windows.of(self.times, self.filled, horizon)
@@ -137,13 +162,16 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
     array([0.25, 0.25, 0.5 , 1.  ])
     """
     if not 0 < n <= len(weights):
-        raise InvalidInputError(f"the expected count must lie between 0 and the {len(weights)} points, got {n!r}.")
+        raise InvalidInputError(
+            f"the expected count must lie between 0 and the {len(weights)} points, got {n!r}."
+        )
     scale = brentq(lambda s: np.minimum(1, s * weights).sum() - n, 0, 2 / weights.min())
     return np.minimum(1, scale * weights)
 
 
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData:
-    """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its variables."""
+    """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its
+    variables."""
     notes: list[str] = []
     fields = GridFields.of(ds, (u, v) if u or v else (), notes, one_of_many=True)
     titles = [str(ds.attrs[key]) for key in ("title", "source") if ds.attrs.get(key)]
@@ -159,15 +187,23 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData
     components = grid.to_coordinates(cells)
     if copies := int((grid.cell >= 0).sum()) - len(grid):
         grid.warn_if_copies_differ(cells, components)
-        notes.append(f"{copies} cells at the place of another, such as a pole: the mean of their vectors")
+        notes.append(
+            f"{copies} cells at the place of another, such as a pole: the mean of their vectors"
+        )
     area = np.ones(len(grid)) if grid.axes is None else grid.areas
-    return from_points(arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes))
+    return from_points(
+        arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes)
+    )
 
 
-def from_grid(times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str) -> WindData:
-    """Wind ``(T, rows, columns, 2)``, east and north, on rows ``lat`` and columns ``lon`` in degrees and any order.
+def from_grid(
+    times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, provenance: str
+) -> WindData:
+    """Wind ``(T, rows, columns, 2)``, east and north, on rows ``lat`` and columns ``lon`` in
+    degrees and any order.
 
-    A row at a pole holds many copies of one point, in frames that turn with longitude: their vectors are averaged.
+    A row at a pole holds many copies of one point, in frames that turn with longitude: their
+    vectors are averaged.
     """
     grid = Grid.regular(np.asarray(lat, np.float64), np.asarray(lon, np.float64))
     components = grid.to_coordinates(np.asarray(wind, np.float64))
@@ -175,48 +211,65 @@ def from_grid(times: Times, lat: np.ndarray, lon: np.ndarray, wind: np.ndarray, 
 
 
 def from_points(
-    times: Times, lat: np.ndarray, lon: np.ndarray, components: np.ndarray, area: np.ndarray, provenance: str
+    times: Times,
+    lat: np.ndarray,
+    lon: np.ndarray,
+    components: np.ndarray,
+    area: np.ndarray,
+    provenance: str,
 ) -> WindData:
     """Wind ``(T, n, 2)`` at n points; NaN marks what is missing.
 
-    A time without any value counts as missing, a point without any value is dropped, and other holes are refused. A
-    single missing step is filled linearly in time and flagged; longer gaps stay.
+    A time without any value counts as missing, a point without any value is dropped, and other
+    holes are refused. A single missing step is filled linearly in time and flagged; longer gaps
+    stay.
     """
     order = np.argsort(times, kind="stable")
     times, components = times[order], components[order]
     holes = np.isnan(components).any(axis=-1)
     observed, there = ~holes.all(axis=1), ~holes.all(axis=0)
     if not observed.any():
-        raise NonFiniteError("the wind has no value at all: every time is missing. Check its fill value and variables.")
+        raise NonFiniteError(
+            "the wind has no value at all: every time is missing. Check its fill value and "
+            "variables."
+        )
     if not there.all():
         provenance += f"; {int((~there).sum())} points without values dropped"
     times, holes = times[observed], holes[observed][:, there]
     components, area = components[observed][:, there], area[there]
     if not np.isfinite(components).all():
         raise NonFiniteError(
-            f"{int(holes.sum())} of {holes.size} values are missing, at {int(holes.any(axis=0).sum())} points and "
-            f"{int(holes.any(axis=1).sum())} times ({provenance}). Select complete ones, or interpolate them in xarray."
+            f"{int(holes.sum())} of {holes.size} values are missing, at "
+            f"{int(holes.any(axis=0).sum())} points and {int(holes.any(axis=1).sum())} times "
+            f"({provenance}). Select complete ones, or interpolate them in xarray."
         )
     times, components, filled = fill_single_steps(times, components)
     if filled.any():
         provenance += f"; {int(filled.sum())} of {len(times)} times filled in"
-    return WindData(times, lat[there], lon[there], components, area / area.sum(), provenance, filled)
+    return WindData(
+        times, lat[there], lon[there], components, area / area.sum(), provenance, filled
+    )
 
 
 def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
     """The wind with one dimension of dates besides its places; others must have length one."""
-    dates = [k for k, c in wind.coords.items() if c.dtype.kind == "M" and c.ndim <= 1 and not {*c.dims} & {*places}]
+    dates = [
+        k
+        for k, c in wind.coords.items()
+        if c.dtype.kind == "M" and c.ndim <= 1 and not {*c.dims} & {*places}
+    ]
     along = [key for key in dates if wind.coords[key].dims == (key,)][:1]
     others = [d for d in wind.dims if d not in (*places, *along)]
     if long := [d for d in others if wind.sizes[d] > 1]:
         raise InvalidInputError(
-            f"expected time, latitude and longitude only, but the wind has {wind.sizes[long[0]]} values along "
-            f"{long[0]!r}. Choose one, for example ds.isel({long[0]}=0); dates of other calendars need "
-            "convert_calendar first."
+            f"expected time, latitude and longitude only, but the wind has {wind.sizes[long[0]]} "
+            f"values along {long[0]!r}. Choose one, for example ds.isel({long[0]}=0); dates of "
+            "other calendars need convert_calendar first."
         )
     if not dates:
         raise InvalidInputError(
-            "the wind has no date. Give it one: ds.expand_dims(time=[np.datetime64('2026-01-01', 'ns')])."
+            "the wind has no date. Give it one: ds.expand_dims(time=[np.datetime64('2026-01-01', "
+            "'ns')])."
         )
     wind = wind.squeeze(others)
     return wind if along else wind.expand_dims("valid_time" if "valid_time" in dates else dates[0])

@@ -1,4 +1,5 @@
-"""Wind in an xarray dataset: which variables are east and north, which coordinates latitude, longitude and time."""
+"""Wind in an xarray dataset: which variables are east and north, which coordinates latitude,
+longitude and time."""
 
 from __future__ import annotations
 
@@ -30,12 +31,14 @@ ALONG_AXES = {
     "eastward_sea_water_velocity": "sea_water_x_velocity",
     "northward_sea_water_velocity": "sea_water_y_velocity",
 }
-"""Standard names of components along the axes of a grid, by those of the eastward and northward ones."""
+"""Standard names of components along the axes of a grid, by those of the eastward and northward
+ones."""
 RATES = {"divergence": "divergence_of_wind", "vorticity": "atmosphere_relative_vorticity"}
 FORMS = ("{}", "nav_{}", "c{}", "t{}", "x{}", "{}cell", "{}_rho")
 """Usual names of lat and lon: also of NEMO, ICON, CICE, WRF, MPAS and ROMS."""
 NETCDF_FILL = 9.969209968386869e36
-"""What NetCDF stores in a cell of floats that was never written; in one of integers it is their largest magnitude."""
+"""What NetCDF stores in a cell of floats that was never written; in one of integers it is their
+largest magnitude."""
 
 MAX_SPEED = 500.0
 """Speeds above this, in m/s, cannot be wind: they are missing-value markers such as 999 or 1e20."""
@@ -51,7 +54,9 @@ COMPONENT_WORDS = (
     (r"(?<![A-Za-z])x(?=_)", "y"),
 )
 """Words for the eastward component in names, and those for the northward one in their place."""
-NO_VECTOR = re.compile(r"(std|stdev|stddev|error|err|sigma|var|variance|spread|uncertainty|qc|flag|count|num)s?\d*$")
+NO_VECTOR = re.compile(
+    r"(std|stdev|stddev|error|err|sigma|var|variance|spread|uncertainty|qc|flag|count|num)s?\d*$"
+)
 """How names end that belong to a vector, but are none."""
 
 
@@ -61,15 +66,18 @@ def is_radian(unit: str) -> bool:
 
 
 def impossible_wind(speed: Any, direction: Any, unit: str) -> Any:
-    """Where a speed is negative, or a direction further than once around the circle, as missing-value markers are."""
+    """Where a speed is negative, or a direction further than once around the circle, as
+    missing-value markers are."""
     turn = 2 * np.pi if is_radian(unit) else 360.0
     return (speed < 0) | ((abs(direction) > 1.001 * turn) & (speed != 0))
 
 
 def wind_components(speed: np.ndarray, direction: np.ndarray, unit: str = "degree") -> np.ndarray:
-    """Eastward and northward wind ``(..., 2)``, from its speed and the direction that it comes from.
+    """Eastward and northward wind ``(..., 2)``, from its speed and the direction that it comes
+    from.
 
-    >>> wind_components(np.array([5.0, 0.0]), np.array([270.0, np.nan])).round(9)  # a west wind; calm has no direction
+    >>> # a west wind; calm has no direction
+    >>> wind_components(np.array([5.0, 0.0]), np.array([270.0, np.nan])).round(9)
     array([[ 5.,  0.],
            [-0., -0.]])
     """
@@ -85,22 +93,28 @@ def speed_direction(wind: Iterable[Any], unit: str = "degree") -> tuple[Any, Any
     return np.hypot(east, north), angle if is_radian(unit) else np.degrees(angle)
 
 
-def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xarray.Dataset, tuple[str, ...]]:
-    """The dataset with eastward and northward wind, from speed and direction, and the names of these, if it has them.
+def with_components(
+    ds: xarray.Dataset, wind: tuple[str, ...] = ()
+) -> tuple[xarray.Dataset, tuple[str, ...]]:
+    """The dataset with eastward and northward wind, from speed and direction, and the names of
+    these, if it has them.
 
     They are those named, or found by standard name, then by usual names.
     """
     if not wind:
         known = {str(n).lower(): str(n) for n in ds.data_vars}
         known |= {str(a.attrs.get("standard_name")): str(n) for n, a in ds.data_vars.items()}
-        wind = tuple(next((known[name] for name in usual if name in known), "") for usual in (SPEED, DIRECTION))
+        wind = tuple(
+            next((known[name] for name in usual if name in known), "")
+            for usual in (SPEED, DIRECTION)
+        )
     if not all(wind):
         return ds, ()
     speed, direction = (without_fill(ds[name], []) for name in wind)
     if direction.attrs.get("standard_name") == "wind_to_direction":
         raise InvalidInputError(
-            f"{wind[1]} is where the wind blows to (wind_to_direction). Turn it by 180 degrees and set its "
-            f"standard_name to {DIRECTION[0]}."
+            f"{wind[1]} is where the wind blows to (wind_to_direction). Turn it by 180 degrees "
+            f"and set its standard_name to {DIRECTION[0]}."
         )
     speed = speed.where(~impossible_wind(speed, direction, unit_of(direction)))
     angle: Any = direction if is_radian(unit_of(direction)) else np.radians(direction)
@@ -112,10 +126,16 @@ def with_components(ds: xarray.Dataset, wind: tuple[str, ...] = ()) -> tuple[xar
     return ds, wind
 
 
-def without_components(result: xarray.Dataset, ds: xarray.Dataset, wind: tuple[str, ...]) -> xarray.Dataset:
-    """A result with the speed and direction of its components instead of these, with the attributes they have in ds."""
+def without_components(
+    result: xarray.Dataset, ds: xarray.Dataset, wind: tuple[str, ...]
+) -> xarray.Dataset:
+    """A result with the speed and direction of its components instead of these, with the attributes
+    they have in ds."""
     parts = speed_direction([result[name] for name in EAST_NORTH], unit_of(ds[wind[1]]))
-    new = {n: a.drop_attrs(deep=False).assign_attrs(ds[n].attrs) for n, a in zip(wind, parts, strict=True)}
+    new = {
+        n: a.drop_attrs(deep=False).assign_attrs(ds[n].attrs)
+        for n, a in zip(wind, parts, strict=True)
+    }
     return result.drop_vars(EAST_NORTH).assign(new)
 
 
@@ -137,7 +157,8 @@ def rate_attrs(name: str, wind: xarray.DataArray) -> dict[str, str]:
 
 
 def standard_name(name: str, along_axes: bool) -> str:
-    """The standard name of a component along the axes of a grid, or of the eastward or northward one; "" if unknown."""
+    """The standard name of a component along the axes of a grid, or of the eastward or northward
+    one; "" if unknown."""
     names = ALONG_AXES if along_axes else {along: east for east, along in ALONG_AXES.items()}
     found = names.get(name, name)
     return "" if along_axes and found.startswith(("eastward", "northward")) else found
@@ -149,35 +170,52 @@ def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.nd
     fast = np.abs(values) * factor > MAX_SPEED if factor else np.zeros(0, bool)
     if not fast.any():
         return values
-    notes.append(f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing")
+    notes.append(
+        f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing"
+    )
     return np.where(fast, np.nan, values)
 
 
 def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArray:
-    """The variable with NaN in cells that hold NetCDF's default fill value, where it does not declare its own."""
+    """The variable with NaN in cells that hold NetCDF's default fill value, where it does not
+    declare its own."""
     if raw := {"_FillValue", "missing_value", "scale_factor", "add_offset"} & {*variable.attrs}:
         raise InvalidInputError(
-            f"{variable.name} is not decoded: it has the attribute {min(raw)}. Use xarray.decode_cf(ds), or delete it."
+            f"{variable.name} is not decoded: it has the attribute {min(raw)}. Use "
+            "xarray.decode_cf(ds), or delete it."
         )
     encoding = variable.encoding
     kind = np.dtype(encoding.get("dtype", variable.dtype))
-    if kind.kind not in "fiu" or "_FillValue" in encoding or variable.chunks is not None:  # not yet computed
+    if (
+        kind.kind not in "fiu" or "_FillValue" in encoding or variable.chunks is not None
+    ):  # not yet computed
         return variable
     scale, offset = float(encoding.get("scale_factor", 1.0)), float(encoding.get("add_offset", 0.0))
-    default = NETCDF_FILL if kind.kind == "f" else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
-    fill = float(encoding.get("fill_value") or default)  # Zarr 3 has its own, mostly 0, which may be a number
+    default = (
+        NETCDF_FILL
+        if kind.kind == "f"
+        else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
+    )
+    fill = float(
+        encoding.get("fill_value") or default
+    )  # Zarr 3 has its own, mostly 0, which may be a number
     rounding = 1e-6 if kind.kind == "f" else 1e-12
     missing = np.isclose(variable.values, fill * scale + offset, rtol=rounding, atol=abs(scale) / 2)
     if not missing.any():
         return variable
-    notes.append(f"{int(missing.sum())} values of {variable.name} are the default fill value and count as missing")
+    notes.append(
+        f"{int(missing.sum())} values of {variable.name} are the default fill value and count as "
+        "missing"
+    )
     return variable.astype(np.float64).where(~missing)
 
 
 def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...], tuple[str, ...]]:
-    """Names of the eastward and northward variables: by standard name, winds first, then by usual names.
+    """Names of the eastward and northward variables: by standard name, winds first, then by usual
+    names.
 
-    Where there are only speed and direction, the dataset returned has components, too, and their names come third.
+    Where there are only speed and direction, the dataset returned has components, too, and their
+    names come third.
     """
     found: list[str] = []
     standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
@@ -191,18 +229,25 @@ def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...], t
     ds, wind = with_components(ds)
     if not wind:
         raise MissingColumnsError(
-            f"expected an eastward and a northward variable, by standard_name or named as {EAST[0]}, {NORTH[0]}; the "
-            f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. "
+            f"expected an eastward and a northward variable, by standard_name or named as "
+            f"{EAST[0]}, {NORTH[0]}; "
+            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. "
             'Name them: vectors=("EAST", "NORTH") or wind=("SPEED", "DIRECTION").'
         )
     return ds, EAST_NORTH, wind
 
 
 def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of variables, besides ``names``, that are an eastward and a northward component by their names.
+    """Pairs of variables, besides ``names``, that are an eastward and a northward component by
+    their names.
 
     >>> import xarray as xr
-    >>> ds = xr.Dataset({n: ("x", np.zeros(3)) for n in ("u10", "v10", "u850", "v850", "u10_std", "v10_std", "t2m")})
+    >>> ds = xr.Dataset(
+    ...     {
+    ...         n: ("x", np.zeros(3))
+    ...         for n in ("u10", "v10", "u850", "v850", "u10_std", "v10_std", "t2m")
+    ...     }
+    ... )
     >>> other_pairs(ds, ("u10", "v10"))
     [('u850', 'v850')]
     """
@@ -210,7 +255,9 @@ def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str
     free = {
         str(name): variable
         for name, variable in ds.data_vars.items()
-        if name not in names and variable.dtype.kind == "f" and ({*variable.dims} <= dims or {*variable.dims} >= dims)
+        if name not in names
+        and variable.dtype.kind == "f"
+        and ({*variable.dims} <= dims or {*variable.dims} >= dims)
     }
     by_label = {variable.attrs.get("standard_name"): name for name, variable in free.items()}
     pairs = []
@@ -219,8 +266,18 @@ def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str
             continue
         label = str(variable.attrs.get("standard_name", ""))
         partners = [by_label.get(other) for other in _northward(label)] + _northward(name)
-        partner = next((other for other in partners if other in free and {*free[other].dims} == {*variable.dims}), None)
-        if partner is not None and conversion(unit_of(variable), unit_of(free[partner])) is not None:
+        partner = next(
+            (
+                other
+                for other in partners
+                if other in free and {*free[other].dims} == {*variable.dims}
+            ),
+            None,
+        )
+        if (
+            partner is not None
+            and conversion(unit_of(variable), unit_of(free[partner])) is not None
+        ):
             pairs.append((name, partner))
     return pairs
 
@@ -241,15 +298,19 @@ def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
     shown = "; ".join(", ".join(pair) for pair in pairs[:4]) + "; ..." * (len(pairs) > 4)
     first, second = pairs[0]
     warnings.warn(
-        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not. Name those to use, "
+        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not. "
+        f"Name those to use, "
         f'one pair at a time, as vectors=("{first}", "{second}").',
         SuspiciousDataWarning,
         stacklevel=4,
     )
 
 
-def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str) -> xarray.DataArray:
-    """Latitude or longitude of the wind, by standard name, then units (degrees_north, degree_N ...), then name."""
+def coordinate(
+    ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name: str
+) -> xarray.DataArray:
+    """Latitude or longitude of the wind, by standard name, then units (degrees_north, degree_N
+    ...), then name."""
     here = [ds[key] for key in ds.variables if ds[key].ndim and set(ds[key].dims) <= set(wind.dims)]
     word = "north" if name == "latitude" else "east"
     units = {f"degree{s}_{direction}" for s in ("", "s") for direction in (word, word[0])}
@@ -262,6 +323,7 @@ def coordinate(ds: xarray.Dataset, wind: xarray.DataArray | xarray.Dataset, name
         if found := [a for a in here if test(a)]:
             return without_fill(found[0], [])
     raise InvalidInputError(
-        f"expected a coordinate of {name} (standard_name {name}, units degrees_{word}, or called {name[:3]}); the wind "
-        f"has {', '.join(map(str, wind.coords)) or 'none'}. Rename it, or set its units."
+        f"expected a coordinate of {name} (standard_name {name}, units degrees_{word}, or called "
+        f"{name[:3]}); the wind has {', '.join(map(str, wind.coords)) or 'none'}. Rename it, or "
+        "set its units."
     )

@@ -15,19 +15,24 @@ from .sites import Sites
 
 
 def enough_for_axes(n: int, D: int) -> bool:
-    """Whether n vectors in D dimensions, ten for each angle between axes, tell axes of the signal from noise."""
+    """Whether n vectors in D dimensions, ten for each angle between axes, tell axes of the signal
+    from noise."""
     return n >= 5 * D * (D - 1)
 
 
 def signal_axes(observations: Observations, most: int = 64) -> np.ndarray:
-    r"""Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at least one.
+    r"""Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at
+    least one.
 
-    They are those of the vectors, or of the points where there are too few vectors. Agreement is significant above
-    three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D axes of noise exceeds.
+    They are those of the vectors, or of the points where there are too few vectors. Agreement is
+    significant above three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D
+    axes of noise exceeds.
     """
     vectors = observations.vectors
     n, D = vectors.shape
-    axes = np.linalg.svd(vectors if enough_for_axes(n, D) else observations.points, full_matrices=False)[2].T
+    axes = np.linalg.svd(
+        vectors if enough_for_axes(n, D) else observations.points, full_matrices=False
+    )[2].T
     components = vectors @ axes
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
@@ -47,7 +52,8 @@ class FieldInBases:
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """Ambient vectors ``(n, D)``, less the mean of the history: its tangent part where that is known."""
+        """Ambient vectors ``(n, D)``, less the mean of the history: its tangent part where that is
+        known."""
         observations = self.observations
         if observations.history is None:
             return observations.vectors
@@ -79,13 +85,18 @@ class FieldInBases:
 
     @property
     def white_across(self) -> bool:
-        """Whether components across the bases are noise alone: those across exact tangent spaces, or axes of signal."""
+        """Whether components across the bases are noise alone: those across exact tangent spaces,
+        or axes of signal."""
         return self.bases.ndim == 2 or self.observations.exact
 
     @property
     def max_noise(self) -> float:
         """The noise is not larger than what is measured across tangent bases."""
-        return float(np.sqrt(self.variance_across)) if self.measured_across and self.bases.ndim == 3 else np.inf
+        return (
+            float(np.sqrt(self.variance_across))
+            if self.measured_across and self.bases.ndim == 3
+            else np.inf
+        )
 
     def sites(self, points: np.ndarray, bases: np.ndarray) -> Sites:
         """Points ``(..., D)`` with bases, as tensors, with their history where there is one."""
@@ -106,7 +117,8 @@ class FieldInBases:
         return self.sites(self.observations.points[index], bases)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """At most ``size`` observations, half of them groups of four neighbours, to tell short lengths from noise."""
+        """At most ``size`` observations, half of them groups of four neighbours, to tell short
+        lengths from noise."""
         points = self.observations.points
         index = np.arange(len(points))
         if len(points) <= size:
@@ -128,7 +140,8 @@ class FieldInBases:
         return Evidence(self.at(index), as_tensor(self.values[index])[..., None], noise, white)
 
     def past_evidence(self, index: np.ndarray, most: int = 24) -> Evidence:
-        """The last third of the history, at most so many fields of it, at these points, given the first two thirds."""
+        """The last third of the history, at most so many fields of it, at these points, given the
+        first two thirds."""
         history = self.observations.history
         assert history is not None
         first, last = np.split(history.fields, [2 * len(history.fields) // 3])

@@ -42,17 +42,17 @@ Inputs = tuple[torch.Tensor, LinearOperator]
 class ManifoldClassifier(ClassifierMixin, BaseEstimator):
     """Classifies clouds of points by the manifold they were sampled from.
 
-    Clouds ``(n_i, D)`` of different sizes become local bundles, and a tangent bundle network with an invariant readout
-    gives the classes. Position, orientation, size, order of points and choice of frames do not matter.
+    Clouds ``(n_i, D)`` of different sizes become local bundles, and a tangent bundle network with
+    an invariant readout gives the classes. Position, orientation, size, order of points and choice
+    of frames do not matter.
 
     Args:
-        activation: default ``NormTanh()``; ``Linear()`` for linear filters only, before the readout.
-        channels, taps, step: of the network; time is in units of the squared radius of a cloud.
-        dim: intrinsic dimension; default: the most frequent estimate among the first 25 training clouds.
-        neighbors: of the median point of a cloud; default by size.
-        validation: share of the training clouds of every class that chooses when to stop.
-        epochs, patience, lr, batch_size: of the training.
-        random_state: seed of weights, batches and validation share.
+        activation: default ``NormTanh()``; ``Linear()`` for linear filters only, before the
+        readout. channels, taps, step: of the network; time is in units of the squared radius of a
+        cloud. dim: intrinsic dimension; default: the most frequent estimate among the first 25
+        training clouds. neighbors: of the median point of a cloud; default by size. validation:
+        share of the training clouds of every class that chooses when to stop. epochs, patience, lr,
+        batch_size: of the training. random_state: seed of weights, batches and validation share.
 
     Attributes:
         classes_: labels
@@ -94,38 +94,66 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X, y) -> ManifoldClassifier:
         """Learn from clouds ``X``, a list of ``(n_i, D)``, and their labels ``y (clouds,)``."""
         if y is None:
-            raise InvalidInputError("requires y to be passed, but the target y is None: give a label for each cloud.")
+            raise InvalidInputError(
+                "requires y to be passed, but the target y is None: give a label for each cloud."
+            )
         points, labels = _clouds(X), column_or_1d(np.asarray(y))
         check_classification_targets(labels)
         if len(points) != len(labels):
-            raise ShapeError(f"clouds and labels must be equally many, got {len(points)} and {len(labels)}.")
+            raise ShapeError(
+                f"clouds and labels must be equally many, got {len(points)} and {len(labels)}."
+            )
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InvalidInputError(f"there is one class only, {self.classes_[0]}: give clouds of at least two.")
+            raise InvalidInputError(
+                f"there is one class only, {self.classes_[0]}: give clouds of at least two."
+            )
         if not len(self.channels):
             raise InvalidInputError("channels must have at least one number, such as (8, 8).")
         self.n_features_in_ = points[0].shape[1]
-        self.dim_ = positive_integer(self.dim, "dim") if self.dim is not None else _usual_dimension(points[:25])
+        self.dim_ = (
+            positive_integer(self.dim, "dim")
+            if self.dim is not None
+            else _usual_dimension(points[:25])
+        )
         seed = check_random_state(self.random_state).randint(2**31)
         rng = np.random.default_rng(seed)
         held = self._held_out(numbers, rng)
         training = rng.permutation(np.setdiff1d(np.arange(len(points)), held))
         source = generator(seed)
         readout = InvariantReadout(self.channels[-1], len(self.classes_), seed=source)
-        network: dict[str, Any] = {"step": self.step, "activation": self.activation or NormTanh(), "readout": readout}
+        network: dict[str, Any] = {
+            "step": self.step,
+            "activation": self.activation or NormTanh(),
+            "readout": readout,
+        }
         self.network_ = TNN([3, *self.channels], self.taps, **network, seed=source)
         train, validation = (
-            [(*inputs, torch.from_numpy(numbers[part])) for part, inputs in self._batches(points, chosen)]
+            [
+                (*inputs, torch.from_numpy(numbers[part]))
+                for part, inputs in self._batches(points, chosen)
+            ]
             for chosen in (training, held)
         )
-        options: dict[str, Any] = {"epochs": self.epochs, "lr": self.lr, "patience": self.patience, "seed": seed}
-        options |= {"validation": validation or None, "min_delta": 1e-3, "clip": 1.0, "progress": False}
+        options: dict[str, Any] = {
+            "epochs": self.epochs,
+            "lr": self.lr,
+            "patience": self.patience,
+            "seed": seed,
+        }
+        options |= {
+            "validation": validation or None,
+            "min_delta": 1e-3,
+            "clip": 1.0,
+            "progress": False,
+        }
         self.history_ = fit(self.network_, train, cross_entropy, **options)
         return self
 
     @threads_by_size
     def predict_proba(self, X) -> np.ndarray:
-        """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind of the clouds."""
+        """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind
+        of the clouds."""
         check_is_fitted(self, "network_")
         points, parts = _clouds(X, self.n_features_in_), []
         for _, inputs in self._batches(points, np.arange(len(points))):
@@ -139,13 +167,18 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def _held_out(self, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Indices of the validation clouds: a share of every class, none of a class with fewer than four."""
+        """Indices of the validation clouds: a share of every class, none of a class with fewer than
+        four."""
         if not 0 <= self.validation < 1:
-            raise InvalidInputError(f"validation must be a share from 0 to below 1, got {self.validation!r}.")
+            raise InvalidInputError(
+                f"validation must be a share from 0 to below 1, got {self.validation!r}."
+            )
         groups = [rng.permutation(np.flatnonzero(numbers == k)) for k in range(len(self.classes_))]
         return np.concatenate([g[: round(self.validation * len(g)) * (len(g) > 3)] for g in groups])
 
-    def _batches(self, points: Sequence[np.ndarray], chosen: np.ndarray) -> Iterator[tuple[np.ndarray, Inputs]]:
+    def _batches(
+        self, points: Sequence[np.ndarray], chosen: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, Inputs]]:
         """``batch_size`` of the chosen clouds at a time: their numbers and inputs."""
         for start in range(0, len(chosen), positive_integer(self.batch_size, "batch_size")):
             part = chosen[start : start + self.batch_size]
@@ -154,11 +187,15 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, points: Sequence[np.ndarray], part: np.ndarray) -> Inputs:
         """Those of numbered clouds; an error names its cloud, for which each is tried alone."""
         try:
-            return network_inputs(clouds_at_once([points[i] for i in part], self.dim_, self.neighbors))
+            return network_inputs(
+                clouds_at_once([points[i] for i in part], self.dim_, self.neighbors)
+            )
         except TangentBundleError as error:
             if len(part) == 1:
                 raise type(error)(f"cloud {part[0]}: {error}") from error
-            signals, operators = zip(*(self._inputs(points, one) for one in part[:, None]), strict=True)
+            signals, operators = zip(
+                *(self._inputs(points, one) for one in part[:, None]), strict=True
+            )
             return torch.cat(signals), join(operators)
 
 
@@ -167,21 +204,30 @@ def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None
     scaled = []
     for cloud in points:
         if (cloud == cloud[:1]).all():
-            raise TooFewPointsError(f"all {len(cloud)} points coincide; there is no manifold to describe.")
+            raise TooFewPointsError(
+                f"all {len(cloud)} points coincide; there is no manifold to describe."
+            )
         centred = cloud - cloud.mean(axis=0)
         radius = np.sqrt(np.square(centred).sum(axis=1).mean())
         scaled.append(centred / radius)
     batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
-    return Clouds.of(np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True)
+    return Clouds.of(
+        np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True
+    )
 
 
 def network_inputs(clouds: Clouds) -> Inputs:
-    r"""Input fields ``(n, d, 3)``: tangential parts of x, :math:`|x|^2 x` and :math:`10 c\, x`; and the Laplacians.
+    r"""Input fields ``(n, d, 3)``: tangential parts of x, :math:`|x|^2 x` and :math:`10 c\, x`; and
+    the Laplacians.
 
-    c is the curvature: the share of the variance of a neighbourhood that lies off its tangent space.
+    c is the curvature: the share of the variance of a neighbourhood that lies off its tangent
+    space.
     """
     x = clouds.points * clouds.radii[clouds.cloud, None]
-    lengths, curvature = x.square().sum(1), torch.from_numpy(clouds.pca.residual(clouds.frames.shape[2]))
+    lengths, curvature = (
+        x.square().sum(1),
+        torch.from_numpy(clouds.pca.residual(clouds.frames.shape[2])),
+    )
     weights = torch.stack([torch.ones_like(lengths), lengths, 10 * curvature], 1)
     signal = torch.einsum("nij,ni,nc->njc", clouds.frames, x, weights)
     return signal.float(), clouds.laplacian().to(dtype=torch.float32)
@@ -195,14 +241,19 @@ def cross_entropy(net: torch.nn.Module, batch: Sequence[Any]) -> torch.Tensor:
 def _clouds(X: Any, ambient: int | None = None) -> list[np.ndarray]:
     """The clouds as arrays, all in one space R^D."""
     if isinstance(X, (np.ndarray, torch.Tensor)) and X.ndim == 2:
-        raise ShapeError(f"give a list of clouds (n_i, D), got one array {tuple(X.shape)}. For one cloud: [points].")
+        raise ShapeError(
+            f"give a list of clouds (n_i, D), got one array {tuple(X.shape)}. For one cloud: "
+            "[points]."
+        )
     clouds = [points_array(cloud, f"cloud {number}")[0] for number, cloud in enumerate(X)]
     if not clouds:
         raise InvalidInputError("there are no clouds: the list is empty.")
     expected = ambient or clouds[0].shape[1]
     for number, (n, size) in enumerate(cloud.shape for cloud in clouds):
         if size != expected:
-            raise ShapeError(f"clouds must lie in one space, R^{expected}, but cloud {number} is in R^{size}.")
+            raise ShapeError(
+                f"clouds must lie in one space, R^{expected}, but cloud {number} is in R^{size}."
+            )
         if n < 3:
             raise TooFewPointsError(f"cloud {number}: a bundle needs at least 3 points, got {n}.")
     return clouds

@@ -1,4 +1,5 @@
-"""`FieldDenoiser` and `FieldInterpolator`: a field at some points in, the field there or anywhere out."""
+"""`FieldDenoiser` and `FieldInterpolator`: a field at some points in, the field there or anywhere
+out."""
 
 from __future__ import annotations
 
@@ -21,18 +22,20 @@ from .spectral import FilteredField, SpectralFilter
 class FieldDenoiser(FieldEstimator):
     r"""Removes noise from a vector field on a manifold known by points only.
 
-    Several models are fitted: Gaussian processes of tangent vectors with covariance :math:`O_i^T K(x_i, x_j) O_j`, of
-    ambient vectors, of fields without divergence or curl; the mean of neighbours, and the data as they are. The one
-    that predicts left-out vectors best answers; ``scores_`` shows by what margin. All choices come from the data.
-    The model does not depend on where the points are: only ``FieldDenoiser(SpectralFilter())`` computes on a GPU, and
+    Several models are fitted: Gaussian processes of tangent vectors with covariance
+    :math:`O_i^T K(x_i, x_j) O_j`, of ambient vectors, of fields without divergence or curl; the
+    mean of neighbours, and the data as they are. The one that predicts left-out vectors best
+    answers; ``scores_`` shows by what margin. All choices come from the data. The model does not
+    depend on where the points are: only ``FieldDenoiser(SpectralFilter())`` computes on a GPU, and
     all other models refuse its tensors.
 
     Args:
-        model: such as ``GaussianProcess(Tangent())``, ``Candidates([...])`` or ``SpectralFilter()``; default as above.
-        covariance: a ``Covariance`` or several: Gaussian processes with these instead of the default ones.
-        dim: intrinsic dimension, or a rule to estimate it; default estimated.
-        manifold: a known manifold, for exact tangent spaces; answers are then tangent to it.
-        random_state: seed of the samples that hyperparameters and scores are computed on.
+        model: such as ``GaussianProcess(Tangent())``, ``Candidates([...])`` or
+        ``SpectralFilter()``; default as above. covariance: a ``Covariance`` or several: Gaussian
+        processes with these instead of the default ones. dim: intrinsic dimension, or a rule to
+        estimate it; default estimated. manifold: a known manifold, for exact tangent spaces;
+        answers are then tangent to it. random_state: seed of the samples that hyperparameters and
+        scores are computed on.
 
     Attributes:
         posterior_: the fitted model.
@@ -57,7 +60,9 @@ class FieldDenoiser(FieldEstimator):
         if not isinstance(self.model, SpectralFilter):
             return super().fit(X, y, noise_std)
         if self.manifold is not None or self.covariance is not None:
-            raise InvalidInputError("a SpectralFilter has no use for manifold= or covariance=. Leave them out.")
+            raise InvalidInputError(
+                "a SpectralFilter has no use for manifold= or covariance=. Leave them out."
+            )
         seed = check_random_state(self.random_state).randint(2**31)
         found = self.model.fit(X, y, noise_std, self.dim, seed)
         self.posterior_, self.noise_, self.scores_ = found, found.noise, []  # type: ignore[assignment]
@@ -69,7 +74,9 @@ class FieldDenoiser(FieldEstimator):
         if not isinstance(getattr(self, "posterior_", None), FilteredField):
             return super().predict(X, return_std, return_cov, with_noise)
         if return_std or return_cov:
-            raise InvalidInputError("a SpectralFilter gives no uncertainty. Use a Gaussian process.")
+            raise InvalidInputError(
+                "a SpectralFilter gives no uncertainty. Use a Gaussian process."
+            )
         return self.posterior_.predict(X)
 
     fit.__doc__, predict.__doc__ = FieldEstimator.fit.__doc__, FieldEstimator.predict.__doc__
@@ -77,27 +84,31 @@ class FieldDenoiser(FieldEstimator):
 
 @dataclass(eq=False, repr=False)
 class FieldInterpolator(FieldEstimator):
-    r"""Predicts a vector field at new points of a manifold, with uncertainty (kriging on the tangent bundle).
+    r"""Predicts a vector field at new points of a manifold, with uncertainty (kriging on the
+    tangent bundle).
 
-    The models and the choice between them are those of ``FieldDenoiser``. With past fields the covariance is learned
-    from them: a tapered empirical covariance plus a parametric one, and their mean as the first guess.
+    The models and the choice between them are those of ``FieldDenoiser``. With past fields the
+    covariance is learned from them: a tapered empirical covariance plus a parametric one, and their
+    mean as the first guess.
 
     Args:
-        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``.
-        covariance: a ``Covariance`` or several: Gaussian processes with these instead of the default ones.
-        dim: intrinsic dimension, or a rule to estimate it; default estimated.
-        manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces.
-        support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces.
-        history: past ambient fields ``(T, m, D)``.
-        history_points: where they were measured, ``(m, D)``; default: at the points of ``fit``.
-        random_state: seed of the samples that hyperparameters and scores are computed on.
+        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``. covariance: a
+        ``Covariance`` or several: Gaussian processes with these instead of the default ones. dim:
+        intrinsic dimension, or a rule to estimate it; default estimated. manifold: a known
+        manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces. support:
+        further points ``(s, D)`` of the manifold, without vectors: better tangent spaces. history:
+        past ambient fields ``(T, m, D)``. history_points: where they were measured, ``(m, D)``;
+        default: at the points of ``fit``. random_state: seed of the samples that hyperparameters
+        and scores are computed on.
 
     Attributes: as of ``FieldDenoiser``.
 
     >>> import numpy as np, tangentbundle as tb
     >>> sphere = tb.manifolds.Sphere(2)
     >>> stations, places = sphere.sample(150, seed=0), sphere.sample(50, seed=1)
-    >>> interpolator = tb.FieldInterpolator(manifold=sphere).fit(stations, sphere.gradient_field(stations, 3))
+    >>> interpolator = tb.FieldInterpolator(manifold=sphere).fit(
+    ...     stations, sphere.gradient_field(stations, 3)
+    ... )
     >>> field, std = interpolator.predict(places, return_std=True)
     >>> field.shape, std.shape, bool(np.abs(field - sphere.gradient_field(places, 3)).max() < 0.01)
     ((50, 3), (50, 3), True)
@@ -109,9 +120,11 @@ class FieldInterpolator(FieldEstimator):
     history_points: Any = None
 
     def predict_interval(self, X, level=0.9):
-        """Bounds ``(m, D)``, lower and upper, of measurements of each ambient component at points ``X (m, D)``.
+        """Bounds ``(m, D)``, lower and upper, of measurements of each ambient component at points
+        ``X (m, D)``.
 
-        They lie symmetrically about the prediction, ``interval_width(level)`` standard deviations away.
+        They lie symmetrically about the prediction, ``interval_width(level)`` standard deviations
+        away.
         """
         width = self.interval_width(level)
         field, std = self.predict(X, return_std=True, with_noise=True)
@@ -120,13 +133,16 @@ class FieldInterpolator(FieldEstimator):
     def interval_width(self, level=0.9):
         """Half the width of intervals of measurements, in standard deviations.
 
-        The share ``level`` of errors that training vectors have when they are left out one at a time is smaller.
+        The share ``level`` of errors that training vectors have when they are left out one at a
+        time is smaller.
         """
         check_is_fitted(self, "posterior_")
         return tail(share(level), self._residuals())
 
     def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
-        past = X if self.history_points is None else _points(self.history_points, X, "history_points")
+        past = (
+            X if self.history_points is None else _points(self.history_points, X, "history_points")
+        )
         if self.support is not None:
             more = _points(self.support, X, "support")
         else:
@@ -137,5 +153,8 @@ class FieldInterpolator(FieldEstimator):
 def _points(points: Any, X: np.ndarray, name: str) -> np.ndarray:
     points, _ = points_array(points, name)
     if points.shape[1] != X.shape[1]:
-        raise ShapeError(f"{name} must have shape (m, D) with D = {X.shape[1]}, as the points, got {points.shape}.")
+        raise ShapeError(
+            f"{name} must have shape (m, D) with D = {X.shape[1]}, as the points, got "
+            f"{points.shape}."
+        )
     return points

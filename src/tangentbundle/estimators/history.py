@@ -1,8 +1,8 @@
 r"""Covariances learned from past fields.
 
-The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical covariance
-:math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper :math:`\rho` (1999), which is
-zero from 2 L on. A parametric covariance supplements the T samples.
+The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical
+covariance :math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper
+:math:`\rho` (1999), which is zero from 2 L on. A parametric covariance supplements the T samples.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .covariance import Covariance, Pairs, Sites
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Past ambient fields ``(T, m, D)`` at points ``(m, D)``, which need not be those of the observations."""
+    """Past ambient fields ``(T, m, D)`` at points ``(m, D)``, which need not be those of the
+    observations."""
 
     points: np.ndarray
     fields: np.ndarray
@@ -30,7 +31,9 @@ class History:
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> History:
         if len(points) < 3:
-            raise TooFewPointsError(f"history needs fields at 3 points or more, got {len(points)}. Give more, or none.")
+            raise TooFewPointsError(
+                f"history needs fields at 3 points or more, got {len(points)}. Give more, or none."
+            )
         return cls(points, checked_fields(fields, points.shape, 8, "history (at history_points)"))
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
@@ -40,7 +43,9 @@ class History:
     def at(self, points: np.ndarray) -> np.ndarray:
         """The past fields at other points ``(T, n, D)``."""
         count, (m, D) = len(self.fields), self.points.shape
-        found = self._interpolate(self.points, self.fields.transpose(1, 0, 2).reshape(m, -1), points)
+        found = self._interpolate(
+            self.points, self.fields.transpose(1, 0, 2).reshape(m, -1), points
+        )
         return found.reshape(len(points), count, D).transpose(1, 0, 2)
 
     def mean(self, points: np.ndarray) -> np.ndarray:
@@ -51,30 +56,40 @@ class History:
     def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         if np.array_equal(points, places):
             return values
-        unique = np.unique(points, axis=0, return_index=True)[1]  # coincident points have no interpolant
+        unique = np.unique(points, axis=0, return_index=True)[
+            1
+        ]  # coincident points have no interpolant
         neighbors = min(16, len(unique))
-        return RBFInterpolator(points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0)(places)
+        return RBFInterpolator(
+            points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0
+        )(places)
 
 
 def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) -> np.ndarray:
-    """Ambient vectors ``(T, n, D)`` at points of this shape ``(n, D)``, finite and at ``fewest`` times or more."""
+    """Ambient vectors ``(T, n, D)`` at points of this shape ``(n, D)``, finite and at ``fewest``
+    times or more."""
     values = float_tensor(fields, name)[0].double().numpy(force=True)
     if values.ndim != 3 or values.shape[1:] != shape:
         expected = f"(T, n, D) = (T, {shape[0]}, {shape[1]})"
-        raise ShapeError(f"{name}: expected ambient vectors {expected}, one for each point, got {values.shape}.")
+        raise ShapeError(
+            f"{name}: expected ambient vectors {expected}, one for each point, got {values.shape}."
+        )
     if len(values) < fewest:
-        raise ShapeError(f"{name}: expected at least {fewest} fields, got {len(values)}. Give more.")
+        raise ShapeError(
+            f"{name}: expected at least {fewest} fields, got {len(values)}. Give more."
+        )
     bad = np.flatnonzero(~np.isfinite(values).all(axis=(1, 2)))
     if len(bad):
         raise NonFiniteError(
-            f"{name}: {len(bad)} fields hold NaN or infinite values, the first is number {bad[0]}. Drop those fields "
-            "(a series then needs times=), or fill them."
+            f"{name}: {len(bad)} fields hold NaN or infinite values, the first is number "
+            f"{bad[0]}. Drop those fields (a series then needs times=), or fill them."
         )
     return values
 
 
 def gaspari_cohn(z: Tensor) -> Tensor:
-    """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from 2 on."""
+    """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from
+    2 on."""
     near = 1 + z.square() * (-5 / 3 + z * (5 / 8 + z * (1 / 2 - z / 4)))
     w = z.clamp(1.0, 2.0)
     far = 4 + w * (-5 + w * (5 / 3 + w * (5 / 8 + w * (-1 / 2 + w / 12)))) - 2 / (3 * w)
@@ -83,7 +98,8 @@ def gaspari_cohn(z: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Empirical(Covariance):
-    r"""The tapered covariance of past anomalies :math:`\sigma^2 \rho(|x_i - x_j|/L) \frac1T \sum_t a_{ti} a_{tj}^T`."""
+    r"""The tapered covariance of past anomalies
+    :math:`\sigma^2 \rho(|x_i - x_j|/L) \frac1T \sum_t a_{ti} a_{tj}^T`."""
 
     ambient: bool = False
 
@@ -107,5 +123,6 @@ def _past(sites: Sites) -> Tensor:
 
 
 def from_history(base: Covariance) -> Covariance:
-    """The covariance used with a history: the empirical one, and ``base`` for what T samples miss."""
+    """The covariance used with a history: the empirical one, and ``base`` for what T samples
+    miss."""
     return Empirical(base.ambient) + base

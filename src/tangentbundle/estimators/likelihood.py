@@ -1,4 +1,5 @@
-"""Hyperparameters of a Gaussian process that maximise its marginal likelihood on a sample of the observations."""
+"""Hyperparameters of a Gaussian process that maximise its marginal likelihood on a sample of the
+observations."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from .sites import Pairs, Sites
 
 
 def stacked(blocks: Tensor, independent: bool) -> Tensor:
-    """Blocks as g matrices ``(..., g, N, M)``: one for each component if they are independent, or one for all."""
+    """Blocks as g matrices ``(..., g, N, M)``: one for each component if they are independent, or
+    one for all."""
     return blocks if independent else blocks.flatten(-4, -3).flatten(-2, -1).unsqueeze(-3)
 
 
@@ -28,7 +30,10 @@ class Evidence:
     sites: Sites
     values: Tensor  # coordinates (n, p, c) of c fields
     noise: Tensor | None = None  # known variances (n,)
-    white: tuple[int, float] = (0, 0.0)  # number and sum of squares of further components that are noise alone
+    white: tuple[int, float] = (
+        0,
+        0.0,
+    )  # number and sum of squares of further components that are noise alone
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -46,7 +51,8 @@ class Evidence:
         return columns if independent else columns.flatten(0, 1)[None]
 
     def loss(self, covariance: Covariance, theta: Tensor) -> float:
-        """The negative log marginal likelihood, infinite where the matrix is not positive definite."""
+        """The negative log marginal likelihood, infinite where the matrix is not positive
+        definite."""
         return self._solve(covariance(theta[:-1], self.pairs), covariance.independent, theta[-1])[0]
 
     def loss_and_gradient(self, covariance: Covariance, theta: Tensor) -> tuple[float, Tensor]:
@@ -58,8 +64,12 @@ class Evidence:
         if not np.isfinite(loss):
             return loss, gradient
         inverse = torch.cholesky_inverse(factor).mT  # the same, by rows
-        slope = torch.baddbmm(inverse, weights, weights.mT, beta=0.5 * weights.shape[-1], alpha=-0.5)
-        (gradient[:-1],) = torch.autograd.grad(blocks, parameters, slope if alone else self.pairs.blocks(slope[0]))
+        slope = torch.baddbmm(
+            inverse, weights, weights.mT, beta=0.5 * weights.shape[-1], alpha=-0.5
+        )
+        (gradient[:-1],) = torch.autograd.grad(
+            blocks, parameters, slope if alone else self.pairs.blocks(slope[0])
+        )
         if self.noise is None:
             count, squares = self.white
             variance, trace = torch.exp(2 * theta[-1]), slope.diagonal(dim1=-2, dim2=-1).sum()
@@ -67,7 +77,9 @@ class Evidence:
             gradient[-1] = 2 * variance * (trace + white)
         return loss, gradient
 
-    def _solve(self, blocks: Tensor, independent: bool, log_noise: Tensor) -> tuple[float, Tensor, Tensor]:
+    def _solve(
+        self, blocks: Tensor, independent: bool, log_noise: Tensor
+    ) -> tuple[float, Tensor, Tensor]:
         """The loss, the factor of the matrix, and A."""
         factor, info = torch.linalg.cholesky_ex(self.matrix(blocks, independent, log_noise))
         columns = self.columns(independent)
@@ -94,9 +106,10 @@ def maximize(
 ) -> np.ndarray:
     """Logarithms of the parameters, the noise last, of the greatest posterior density.
 
-    The prior is normal around ``center``. The likelihood may have one mode of short and one of long lengths: the search
-    begins with the likeliest of three common factors of all lengths. It takes at most so many ``steps``. ``max_noise``
-    bounds the noise's standard deviation, ``min_length`` all lengths.
+    The prior is normal around ``center``. The likelihood may have one mode of short and one of long
+    lengths: the search begins with the likeliest of three common factors of all lengths. It takes
+    at most so many ``steps``. ``max_noise`` bounds the noise's standard deviation, ``min_length``
+    all lengths.
     """
     names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
     size = evidence.values.numel()  # for slopes of about one: first steps are as long as they are
@@ -121,7 +134,8 @@ def maximize(
     found = minimize(objective, begin, jac=True, method="SLSQP", bounds=bounds, options=options)
     if not found.fun < 1e10:
         raise ConvergenceError(
-            f"the covariance {covariance} of these data is not positive definite at any parameters tried. Are there "
-            "coincident points with different vectors and no noise? Give noise_std, or remove duplicates."
+            f"the covariance {covariance} of these data is not positive definite at any "
+            "parameters tried. Are there coincident points with different vectors and no noise? "
+            "Give noise_std, or remove duplicates."
         )
     return found.x

@@ -1,4 +1,5 @@
-"""Which observations a local prediction uses: the nearest one by one, those further away as means of small cells."""
+"""Which observations a local prediction uses: the nearest one by one, those further away as means
+of small cells."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ class NearestPoints:
         self._tree: cKDTree | None = None
         if points.shape[1] <= MAX_TREE_DIMENSIONS:
             self._tree = cKDTree(points)
-        else:  # squared distances are differences of squared lengths, which round less the nearer the origin is
+        # squared distances are differences of squared lengths, which round less the nearer the
+        # origin is
+        else:
             self._center = points.mean(axis=0)
             self._search = NearestNeighbors(algorithm="brute").fit(points - self._center)
 
@@ -30,10 +33,15 @@ class NearestPoints:
         if self._tree is not None:
             return self._tree.query(points, k=k)
         flat = np.atleast_2d(points)
-        indices = self._search.kneighbors(flat - self._center, min(k, len(self.points)), return_distance=False)
+        indices = self._search.kneighbors(
+            flat - self._center, min(k, len(self.points)), return_distance=False
+        )
         # products of matrices round: coincident points must have distance zero
         distances = np.stack(
-            [np.linalg.norm(self.points[row] - p, axis=1) for row, p in zip(indices, flat, strict=True)]
+            [
+                np.linalg.norm(self.points[row] - p, axis=1)
+                for row, p in zip(indices, flat, strict=True)
+            ]
         )
         order = np.argsort(distances, axis=1, kind="stable")
         found = (np.take_along_axis(a, order, axis=1) for a in (distances, indices))
@@ -43,7 +51,8 @@ class NearestPoints:
 
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
-    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same observations."""
+    """Groups of at most ``near / 2`` neighbouring points, each predicted from the same
+    observations."""
 
     near: int  # at least so many observations are used one by one
     far: int  # at most so many cells of further observations are used as means
@@ -57,7 +66,9 @@ class Neighborhoods:
         """All points in one group if they are few enough to be used one by one."""
         n, everything = len(points), np.arange(len(points))
         if n <= near + far:
-            return cls(near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None])
+            return cls(
+                near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None]
+            )
         groups = halved(points, everything, near // 2)
         group_of = np.empty(n, int)
         for number, members in enumerate(groups):
@@ -88,7 +99,8 @@ class Neighborhoods:
 
     @cached_property
     def table(self) -> tuple[np.ndarray, np.ndarray]:
-        """The points of all cells, ``(c, b)``, and their weights in the cell's mean: zero where a row is padded."""
+        """The points of all cells, ``(c, b)``, and their weights in the cell's mean: zero where a
+        row is padded."""
         sizes = np.array([len(cell) for cell in self.cells])
         inside = np.arange(sizes.max()) < sizes[:, None]
         table = np.repeat(np.array([cell[0] for cell in self.cells])[:, None], sizes.max(), axis=1)
@@ -105,7 +117,8 @@ class Neighborhoods:
 
 
 def halved(points: np.ndarray, index: np.ndarray, size: int) -> list[np.ndarray]:
-    """Parts of at most ``size`` points, by halving along the coordinate of the greatest variance."""
+    """Parts of at most ``size`` points, by halving along the coordinate of the greatest
+    variance."""
     pending, found = [index], []
     while pending:
         part = pending.pop()

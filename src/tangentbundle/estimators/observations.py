@@ -1,4 +1,5 @@
-"""What a model is given, a field at some points, and what it returns, a prediction with its spread."""
+"""What a model is given, a field at some points, and what it returns, a prediction with its
+spread."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ from .history import History
 from .neighborhoods import NearestPoints, Neighborhoods
 
 JITTER = 1e-8
-"""Smallest variance, in units of the mean squared component of the data: keeps covariances positive definite."""
+"""Smallest variance, in units of the mean squared component of the data: keeps covariances positive
+definite."""
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Points ``(m, D)`` at which a field is wanted, with tangent bases ``(m, D, d)`` made when first needed."""
+    """Points ``(m, D)`` at which a field is wanted, with tangent bases ``(m, D, d)`` made when
+    first needed."""
 
     points: np.ndarray
     make_frames: Callable[[], np.ndarray] = field(repr=False)
@@ -36,7 +39,8 @@ class Places:
 class Observations:
     """A vector field at points: the only input of a model.
 
-    Points have root mean square distance one from their centre, which is zero; vectors root mean square component one.
+    Points have root mean square distance one from their centre, which is zero; vectors root mean
+    square component one.
     """
 
     points: np.ndarray  # (n, D)
@@ -54,7 +58,8 @@ class Observations:
         return self.frames.shape[1], self.frames.shape[2]
 
     def components(self, vectors: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Vectors ``(m, D)`` at some observations as scores count them: tangent coordinates if frames are exact."""
+        """Vectors ``(m, D)`` at some observations as scores count them: tangent coordinates if
+        frames are exact."""
         return np.einsum("mda,md->ma", self.frames[index], vectors) if self.exact else vectors
 
     @cached_property
@@ -80,13 +85,16 @@ class Observations:
     def axes(self) -> np.ndarray:
         """Up to three principal axes of the points ``(D, k)``."""
         n, D = self.points.shape
-        sample = self.points[:: max(1, n // (10 * D + 1000))]  # from everywhere, in whatever order they are
+        sample = self.points[
+            :: max(1, n // (10 * D + 1000))
+        ]  # from everywhere, in whatever order they are
         return np.linalg.svd(sample, full_matrices=False)[2][:3].T
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    r"""Normal distributions of ambient vectors, with covariances :math:`B C B^T + a (I - B B^T)`."""
+    r"""Normal distributions of ambient vectors, with covariances
+    :math:`B C B^T + a (I - B B^T)`."""
 
     mean: np.ndarray  # (m, D)
     bases: np.ndarray  # orthonormal columns B: (D, p) for all, or (m, D, p)
@@ -97,7 +105,12 @@ class Prediction:
     def isotropic(cls, mean: np.ndarray, variance: np.ndarray | float) -> Prediction:
         """The same variance in all directions, one for each of the m vectors."""
         m, D = mean.shape
-        return cls(mean, np.zeros((D, 0)), np.zeros((m, 0, 0)), np.broadcast_to(np.asarray(variance, float), (m,)))
+        return cls(
+            mean,
+            np.zeros((D, 0)),
+            np.zeros((m, 0, 0)),
+            np.broadcast_to(np.asarray(variance, float), (m,)),
+        )
 
     def coordinates(self, vectors: np.ndarray) -> np.ndarray:
         """``B^T v (m, p)``."""
@@ -136,7 +149,9 @@ class Prediction:
         overlap, eye = frames.swapaxes(1, 2) @ self.bases, np.eye(frames.shape[2])
         blocks = overlap @ self.blocks @ overlap.swapaxes(1, 2)
         blocks = blocks + self.across[:, None, None] * (eye - overlap @ overlap.swapaxes(1, 2))
-        return Prediction(np.einsum("mda,md->ma", frames, self.mean), eye, blocks, np.zeros(len(blocks)))
+        return Prediction(
+            np.einsum("mda,md->ma", frames, self.mean), eye, blocks, np.zeros(len(blocks))
+        )
 
     def tangent(self, frames: np.ndarray) -> Prediction:
         """Its part along tangent bases ``(m, D, d)``, with nothing across."""
@@ -153,13 +168,15 @@ class Prediction:
 class Score(NamedTuple):
     """How a model predicts measurements that are left out one at a time.
 
-    Densities are those of vectors divided by their root mean square component, so that ``score`` and ``margin`` do not
-    depend on units. ``noise`` is in the same units for a posterior, and in those of the data in ``scores_`` of an
-    estimator.
+    Densities are those of vectors divided by their root mean square component, so that ``score``
+    and ``margin`` do not depend on units. ``noise`` is in the same units for a posterior, and in
+    those of the data in ``scores_`` of an estimator.
     """
 
     model: str
-    score: float  # mean log density of a left-out vector: ambient, or tangent if the manifold is known
+    score: (
+        float  # mean log density of a left-out vector: ambient, or tangent if the manifold is known
+    )
     margin: float  # by how much the score is below the greatest one
     margin_error: float  # its standard error
     noise: float  # estimated standard deviation of the noise
@@ -189,8 +206,12 @@ class Model(ABC):
     """A way to estimate a field from noisy vectors at some points."""
 
     uses_history: bool = False  # whether it takes past fields into account
-    ambient: bool = True  # whether vectors are described in axes of ambient space instead of tangent bases
-    baseline: bool = False  # so simple that it is only chosen where it is clearly better than others
+    ambient: bool = (
+        True  # whether vectors are described in axes of ambient space instead of tangent bases
+    )
+    baseline: bool = (
+        False  # so simple that it is only chosen where it is clearly better than others
+    )
 
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
@@ -207,23 +228,33 @@ def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
         return None
     values = np.asarray(host(noise_std), dtype=float)
     if values.shape not in ((), (n,)):
-        raise ShapeError(f"noise_std must be a number or one for each of the {n} points, got shape {values.shape}.")
+        raise ShapeError(
+            f"noise_std must be a number or one for each of the {n} points, got shape "
+            f"{values.shape}."
+        )
     if not np.isfinite(values).all():
-        raise NonFiniteError("noise_std must be finite. Drop points whose noise is not known, or estimate it.")
+        raise NonFiniteError(
+            "noise_std must be finite. Drop points whose noise is not known, or estimate it."
+        )
     if (values < 0).any():
-        raise InvalidInputError("noise_std holds negative numbers; standard deviations are at least 0.")
+        raise InvalidInputError(
+            "noise_std holds negative numbers; standard deviations are at least 0."
+        )
     return np.broadcast_to(np.square(values / scale), (n,)).copy()
 
 
 def share(level: Any) -> float:
     """The level of an interval, checked."""
     if not (isinstance(level, (int, float)) and 0 < level < 1):
-        raise InvalidInputError(f"level must be a share between 0 and 1, such as 0.9, got {level!r}.")
+        raise InvalidInputError(
+            f"level must be a share between 0 and 1, such as 0.9, got {level!r}."
+        )
     return float(level)
 
 
 def tail(level: float, residuals: np.ndarray | None) -> float:
-    """Half the width of a central interval: the conformal quantile of standardised residuals, or the Gaussian one."""
+    """Half the width of a central interval: the conformal quantile of standardised residuals, or
+    the Gaussian one."""
     sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
     rank = int(np.ceil((len(sizes) + 1) * level))
     return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))

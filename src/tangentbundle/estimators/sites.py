@@ -13,7 +13,8 @@ QUARTER_TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Points with bases, as tensors; any leading axes are batches. ``past`` is that of a history."""
+    """Points with bases, as tensors; any leading axes are batches. ``past`` is that of a
+    history."""
 
     points: Tensor  # (..., n, D)
     bases: Tensor  # (..., n, D, p), or (D, p): the same everywhere
@@ -46,7 +47,8 @@ class Sites:
 
 
 class Pairs:
-    """What covariances need of two sets of sites whatever the parameters, computed when first asked for.
+    """What covariances need of two sets of sites whatever the parameters, computed when first asked
+    for.
 
     Blocks of n and m sites have shape ``(..., p, n, p, m)``, and kernels ``(..., 1, n, 1, m)``.
     """
@@ -57,7 +59,9 @@ class Pairs:
     @cached_property
     def squares(self) -> Tensor:
         """Squared distances, floored to be differentiable."""
-        squares = torch.cdist(self.a.points, self.b.points, compute_mode="donot_use_mm_for_euclid_dist").square()
+        squares = torch.cdist(
+            self.a.points, self.b.points, compute_mode="donot_use_mm_for_euclid_dist"
+        ).square()
         return (squares + 1e-16)[..., None, :, None, :]
 
     @cached_property
@@ -91,12 +95,17 @@ class Pairs:
         return Pairs(self.a.turned, self.a.turned if self.a is self.b else self.b.turned)
 
     def spread(self, kernel: Tensor) -> Tensor:
-        """A kernel for all components, one axis after the other: the sums of its gradient are 20 times as fast."""
-        return kernel.expand(*kernel.shape[:-2], self.b.dim, -1).expand(*kernel.shape[:-4], self.a.dim, -1, -1, -1)
+        """A kernel for all components, one axis after the other: the sums of its gradient are 20
+        times as fast."""
+        return kernel.expand(*kernel.shape[:-2], self.b.dim, -1).expand(
+            *kernel.shape[:-4], self.a.dim, -1, -1, -1
+        )
 
     def blocks(self, matrix: Tensor) -> Tensor:
         """A matrix ``(..., p n, p m)`` as blocks."""
-        return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(-3, (self.a.dim, self.a.count))
+        return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(
+            -3, (self.a.dim, self.a.count)
+        )
 
 
 def _differences(a: Sites, b: Sites) -> Tensor:

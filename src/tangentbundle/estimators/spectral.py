@@ -1,4 +1,5 @@
-"""Denoising by a filter of the connection Laplacian, where the points are: on the CPU or on a GPU."""
+"""Denoising by a filter of the connection Laplacian, where the points are: on the CPU or on a
+GPU."""
 
 from __future__ import annotations
 
@@ -17,11 +18,12 @@ from .observations import known_variances
 
 @dataclass(frozen=True)
 class SpectralFilter:
-    """The filter of the connection Laplacian with the least estimated risk, of a family of low-pass responses.
+    """The filter of the connection Laplacian with the least estimated risk, of a family of low-pass
+    responses.
 
-    For ``FieldDenoiser``: it answers at the points of ``fit`` only, without uncertainty, at a cost that grows linearly
-    with their number. Tensors stay on their device. The risk is Stein's unbiased estimate; the noise is given, or read
-    off the highest frequencies.
+    For ``FieldDenoiser``: it answers at the points of ``fit`` only, without uncertainty, at a cost
+    that grows linearly with their number. Tensors stay on their device. The risk is Stein's
+    unbiased estimate; the noise is given, or read off the highest frequencies.
 
     Args:
         neighbors: neighbours of the median point in the graph; default automatic.
@@ -31,18 +33,32 @@ class SpectralFilter:
     neighbors: int | None = None
     probes: int = 8
 
-    def fit(self, points: Any, vectors: Any, noise_std: Any = None, dim: Any = None, seed: int = 0) -> FilteredField:
-        """Filter ambient vectors ``(n, D)`` at points ``(n, D)``; ``noise_std`` is a number or ``(n,)``."""
-        points, vectors = (float_tensor(a, name)[0].detach() for a, name in ((points, "points"), (vectors, "vectors")))
+    def fit(
+        self, points: Any, vectors: Any, noise_std: Any = None, dim: Any = None, seed: int = 0
+    ) -> FilteredField:
+        """Filter ambient vectors ``(n, D)`` at points ``(n, D)``; ``noise_std`` is a number or
+        ``(n,)``."""
+        points, vectors = (
+            float_tensor(a, name)[0].detach()
+            for a, name in ((points, "points"), (vectors, "vectors"))
+        )
         if vectors.shape != points.shape:
             shapes = tuple(points.shape), tuple(vectors.shape)
-            raise ShapeError(f"vectors must be ambient, of the points' shape {shapes[0]}, got {shapes[1]}.")
+            raise ShapeError(
+                f"vectors must be ambient, of the points' shape {shapes[0]}, got {shapes[1]}."
+            )
         finite(vectors, "vectors")
         bundle = TangentBundle.from_points(points, dim=dim, neighbors=self.neighbors)
         laplacian, scale = bundle.laplacian(), vectors.square().mean().sqrt().clamp_min(1e-30)
         x = bundle.to_coordinates((vectors / scale).to(points))
         source = torch.Generator(x.device).manual_seed(seed)
-        signs = 2 * torch.randint(0, 2, (*x.shape[:2], self.probes), generator=source, device=x.device).to(x) - 1
+        signs = (
+            2
+            * torch.randint(
+                0, 2, (*x.shape[:2], self.probes), generator=source, device=x.device
+            ).to(x)
+            - 1
+        )
         known = known_variances(noise_std, len(x), float(scale))
         variances = None if known is None else torch.from_numpy(known).to(x)
         response, variance = least_risk(laplacian, x, signs, variances)
@@ -53,7 +69,8 @@ class SpectralFilter:
 
 @dataclass(frozen=True, eq=False)
 class FilteredField:
-    """A filtered field ``vectors (n, D)`` at its points ``(n, D)``, with tangent bases ``(n, D, d)``."""
+    """A filtered field ``vectors (n, D)`` at its points ``(n, D)``, with tangent bases
+    ``(n, D, d)``."""
 
     points: Tensor = field(repr=False)
     vectors: Tensor = field(repr=False)

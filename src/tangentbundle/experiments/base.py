@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
-"""One run of one method: the cell of the table it belongs to, its scores, and seconds. JSON types only."""
+"""One run of one method: the cell of the table it belongs to, its scores, and seconds. JSON types
+only."""
 
 Task = dict[str, Any]
 """The settings of a task as JSON types; its rows follow from them and the seed alone."""
@@ -22,7 +23,8 @@ Task = dict[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A score of a table; the ``headline`` ranks the methods, the ``paper`` column is scored as the paper's numbers."""
+    """A score of a table; the ``headline`` ranks the methods, the ``paper`` column is scored as the
+    paper's numbers."""
 
     score: str
     title: str
@@ -32,7 +34,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Description:
-    """A table: keys of a row that name its cell, columns, and notes for the reader, common and of each protocol."""
+    """A table: keys of a row that name its cell, columns, and notes for the reader, common and of
+    each protocol."""
 
     title: str
     cell: tuple[str, ...]
@@ -45,13 +48,16 @@ class Description:
     @classmethod
     def named(cls, name: str) -> Description:
         """One of the paper's tables, from ``tables.toml``."""
-        found = tomllib.loads(resources.files(__package__).joinpath("tables.toml").read_text("utf-8"))[name]
+        found = tomllib.loads(
+            resources.files(__package__).joinpath("tables.toml").read_text("utf-8")
+        )[name]
         columns = tuple(Column(**column) for column in found.pop("columns"))
         return cls(cell=tuple(found.pop("cell")), columns=columns, **found)
 
 
 class Experiment(ABC):
-    """One of the paper's tables; ``data`` is one of the data sets ``sources``, or None for what is available."""
+    """One of the paper's tables; ``data`` is one of the data sets ``sources``, or None for what is
+    available."""
 
     name: str
     about: Description
@@ -68,7 +74,9 @@ class Experiment(ABC):
 
     def published(self) -> list[Row]:
         """The paper's numbers for this table, one row for each cell and method."""
-        table = json.loads(resources.files(__package__).joinpath("published.json").read_text())[self.name]
+        table = json.loads(resources.files(__package__).joinpath("published.json").read_text())[
+            self.name
+        ]
         ((key, values),) = table["columns"].items()
         return [
             {**row, key: value, "mean": mean, "std": std}
@@ -85,10 +93,12 @@ class Experiment(ABC):
         return ""
 
     def departures(self, rows: Sequence[Row], full: bool) -> list[str]:
-        """In what these rows differ from the paper's experiment, in words; with none, its numbers can be compared."""
+        """In what these rows differ from the paper's experiment, in words; with none, its numbers
+        can be compared."""
         return [] if full else ["the quick form has fewer draws and shorter training"]
 
 
 def draw(seed: int, *place: Any) -> np.random.Generator:
-    """A generator for one draw: the same for the same place in every process, independent between places."""
+    """A generator for one draw: the same for the same place in every process, independent between
+    places."""
     return np.random.default_rng([seed, *(zlib.crc32(str(part).encode()) for part in place)])

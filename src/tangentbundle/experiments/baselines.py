@@ -1,4 +1,5 @@
-"""What a field estimator must beat: the usual ways to fill in or smooth vectors, blind to tangent spaces."""
+"""What a field estimator must beat: the usual ways to fill in or smooth vectors, blind to tangent
+spaces."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ class InverseDistance(KNeighborsRegressor):
     """The mean of all vectors, weighted by inverse squared distances."""
 
     def __init__(self):
-        super().__init__(algorithm="brute", weights=lambda distances: np.maximum(distances, 1e-12) ** -2.0)
+        super().__init__(
+            algorithm="brute", weights=lambda distances: np.maximum(distances, 1e-12) ** -2.0
+        )
 
     def fit(self, X, y):
         self.n_neighbors = len(X)
@@ -54,14 +57,17 @@ class ThinPlate(RegressorMixin, BaseEstimator):
 
 
 class AmbientProcess(RegressorMixin, BaseEstimator):
-    """Kriging in ambient space: one Matern covariance and noise for all components, by marginal likelihood."""
+    """Kriging in ambient space: one Matern covariance and noise for all components, by marginal
+    likelihood."""
 
     def fit(self, X, y):
         self.scale_ = float(np.sqrt(np.mean(np.square(y)))) or 1.0
         unit = float(np.sqrt(np.var(X, axis=0).sum())) or 1.0
         models = []
         for smoothness in (0.5, 1.5, 2.5, np.inf):
-            kernel = ConstantKernel(1.0, (1e-4, 1e4)) * Matern(0.4 * unit, (1e-3 * unit, 1e3 * unit), nu=smoothness)
+            kernel = ConstantKernel(1.0, (1e-4, 1e4)) * Matern(
+                0.4 * unit, (1e-3 * unit, 1e3 * unit), nu=smoothness
+            )
             model = GaussianProcessRegressor(kernel + WhiteKernel(0.1, (1e-8, 1e2)), random_state=0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -80,7 +86,9 @@ def ComponentProcess() -> MultiOutputRegressor:
 
 def smoothing_spline() -> GridSearchCV:
     """A thin-plate spline whose smoothing is chosen by cross-validation in three parts."""
-    return GridSearchCV(ThinPlate(), {"smoothing": np.logspace(-5, 1, 7)}, scoring="neg_mean_squared_error", cv=3)
+    return GridSearchCV(
+        ThinPlate(), {"smoothing": np.logspace(-5, 1, 7)}, scoring="neg_mean_squared_error", cv=3
+    )
 
 
 def smoothers() -> dict[str, Any]:
@@ -97,7 +105,8 @@ def smoothers() -> dict[str, Any]:
 
 
 def denoised(estimator: Any, points: np.ndarray, fields: np.ndarray) -> np.ndarray:
-    """Ambient fields ``(r, n, D)``, denoised one after the other; means of neighbours leave out the point itself."""
+    """Ambient fields ``(r, n, D)``, denoised one after the other; means of neighbours leave out the
+    point itself."""
     if estimator is None:
         return fields
     places = None if isinstance(estimator, KNeighborsRegressor) else points

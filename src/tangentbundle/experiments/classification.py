@@ -33,7 +33,8 @@ Batch = tuple[Any, ...]
 
 
 STRETCHED = {"base": True, "longest side": False}
-"""Two readings of the paper's text: whether clouds are scaled to the unit cube along each axis, or by the longest."""
+"""Two readings of the paper's text: whether clouds are scaled to the unit cube along each axis, or
+by the longest."""
 
 
 class Classification(Experiment):
@@ -48,7 +49,9 @@ class Classification(Experiment):
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         count, clouds = (FULL_SETS, FULL_CLOUDS) if full else (1, QUICK_CLOUDS)
-        readings = ["longest side"] if protocol == "best" else list(STRETCHED)[: None if full else 1]
+        readings = (
+            ["longest side"] if protocol == "best" else list(STRETCHED)[: None if full else 1]
+        )
         return [
             {"protocol": protocol, "reading": reading, "dataset": dataset, "clouds": clouds}
             for dataset, reading in product(range(count), readings)
@@ -56,29 +59,42 @@ class Classification(Experiment):
 
     def run(self, task: Task, seed: int) -> list[Row]:
         number = task["dataset"]
-        sample = Sample.drawn(task["clouds"], draw(seed, self.name, number), STRETCHED[task["reading"]])
+        sample = Sample.drawn(
+            task["clouds"], draw(seed, self.name, number), STRETCHED[task["reading"]]
+        )
         if task["protocol"] == "paper":
             rules = SIGN_RULES if task["reading"] == "base" else {}
             rows = _networks(sample, number, rules, draw(seed, "signs", number))
         else:
             rows = _classifiers(sample)
-        return [{"reading": task["reading"], "dataset": number, **row} for row in rows + _baselines(sample)]
+        return [
+            {"reading": task["reading"], "dataset": number, **row}
+            for row in rows + _baselines(sample)
+        ]
 
     def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
-        sets = len({row["dataset"] for row in rows if "dataset" in row}) or (FULL_SETS if full else 1)
+        sets = len({row["dataset"] for row in rows if "dataset" in row}) or (
+            FULL_SETS if full else 1
+        )
         said = f"Data: {sets} data sets of {FULL_CLOUDS if full else QUICK_CLOUDS} clouds."
         if protocol != "paper":
             return said
-        return f"{said} Training: at most {EPOCHS} epochs, stopped after {PATIENCE} without improvement."
+        return (
+            f"{said} Training: at most {EPOCHS} epochs, stopped after {PATIENCE} without "
+            "improvement."
+        )
 
     def published(self) -> list[Row]:
         """The paper's numbers, repeated for every reading."""
-        return [{**row, "reading": reading} for reading, row in product(STRETCHED, super().published())]
+        return [
+            {**row, "reading": reading} for reading, row in product(STRETCHED, super().published())
+        ]
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Clouds ``(n_i, 3)`` and labels in random order: 64 % for training, 16 % for validation, 20 % for the test."""
+    """Clouds ``(n_i, 3)`` and labels in random order: 64 % for training, 16 % for validation, 20 %
+    for the test."""
 
     points: list[np.ndarray]
     labels: np.ndarray
@@ -98,12 +114,19 @@ class Sample:
         train, validation, test = self.parts
         starts = [slice(a, min(a + BATCH, train.stop)) for a in range(0, train.stop, BATCH)]
         labels = torch.from_numpy(self.labels)
-        return [[(*inputs(part), labels[part]) for part in parts] for parts in (starts, [validation], [test])]
+        return [
+            [(*inputs(part), labels[part]) for part in parts]
+            for parts in (starts, [validation], [test])
+        ]
 
     def score(self, model: Any, features: Any) -> float:
         """Accuracy of an estimator on the test clouds after fitting it to all others."""
         stop = self.parts[2].start
-        return float(model.fit(features[:stop], self.labels[:stop]).score(features[stop:], self.labels[stop:]))
+        return float(
+            model.fit(features[:stop], self.labels[:stop]).score(
+                features[stop:], self.labels[stop:]
+            )
+        )
 
 
 def random_signs(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
@@ -112,7 +135,8 @@ def random_signs(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor
 
 
 def signs_by_direction(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-    """A sign for each vector of frames, ``(n, d)``, by which all make acute angles with one random direction."""
+    """A sign for each vector of frames, ``(n, d)``, by which all make acute angles with one random
+    direction."""
     direction = torch.from_numpy(rng.standard_normal(frames.shape[1]))
     products = torch.einsum("nia,i->na", frames, direction)
     return torch.where(products < 0, -1.0, 1.0)
@@ -122,7 +146,8 @@ SIGN_RULES: dict[str, Callable[[torch.Tensor, np.random.Generator], torch.Tensor
     "DD-TNN, random signs": random_signs,
     "DD-TNN, signs by a direction": signs_by_direction,
 }
-"""Other signs of the vectors of the frames than the library's, on which the sum of coordinates depends."""
+"""Other signs of the vectors of the frames than the library's, on which the sum of coordinates
+depends."""
 
 
 def _inputs_with_signs(clouds: Any, rule: Callable, rng: np.random.Generator) -> Any:
@@ -130,7 +155,9 @@ def _inputs_with_signs(clouds: Any, rule: Callable, rng: np.random.Generator) ->
     return tangent_inputs(with_signs(clouds, rule, rng))
 
 
-def _networks(sample: Sample, seed: int, rules: dict[str, Callable], rng: np.random.Generator) -> list[Row]:
+def _networks(
+    sample: Sample, seed: int, rules: dict[str, Callable], rng: np.random.Generator
+) -> list[Row]:
     """The paper's networks; the first also in frames whose signs follow other ``rules``."""
     clouds = sample.batches(lambda part: (_clouds(sample.points[part]),))
     rows = _network_rows("DD-TNN", [1, 8, 4, 1], 2, _map_inputs(clouds, tangent_inputs), seed)
@@ -151,7 +178,9 @@ ACTIVATIONS: dict[str, Callable[[], nn.Activation]] = {
 }
 
 
-def _network_rows(method: str, channels: list[int], dim: int, data: list[list[Batch]], seed: int) -> list[Row]:
+def _network_rows(
+    method: str, channels: list[int], dim: int, data: list[list[Batch]], seed: int
+) -> list[Row]:
     """The paper's network on inputs of fibres of dimension ``dim``, with every activation."""
     rows = []
     for name, activation in ACTIVATIONS.items():
@@ -168,7 +197,9 @@ def _map_inputs(clouds: list[list[Batch]], inputs: Callable[[Clouds], Batch]) ->
 
 
 def with_signs(
-    clouds: Clouds, rule: Callable[[torch.Tensor, np.random.Generator], torch.Tensor], rng: np.random.Generator
+    clouds: Clouds,
+    rule: Callable[[torch.Tensor, np.random.Generator], torch.Tensor],
+    rng: np.random.Generator,
 ) -> Clouds:
     """The same clouds in frames whose vectors have the signs of a rule."""
     return replace(clouds, frames=clouds.frames * rule(clouds.frames, rng)[:, None, :])
@@ -186,20 +217,23 @@ def tangent_inputs(clouds: Clouds) -> Batch:
 
 
 def scalar_inputs(clouds: Clouds) -> Batch:
-    """The same vectors, projected on the tangent planes, as functions ``(n, 1, 3)``, and the Laplacians of these."""
+    """The same vectors, projected on the tangent planes, as functions ``(n, 1, 3)``, and the
+    Laplacians of these."""
     projected = clouds.frames @ clouds.frames.sum(1)[:, :, None]
     return projected.mT.float(), clouds.scalar_laplacian(calibrate=False)
 
 
 def occupancy(points: np.ndarray, resolution: int = 6) -> torch.Tensor:
-    """Which cells of the bounding cube of a cloud ``(n, 3)`` hold points: ``(1, r, r, r)`` of zeros and ones."""
+    """Which cells of the bounding cube of a cloud ``(n, 3)`` hold points: ``(1, r, r, r)`` of zeros
+    and ones."""
     low = points.min(axis=0)
     sides = [(start, start + np.ptp(points, axis=0).max()) for start in low]
     return torch.from_numpy(np.histogramdd(points, resolution, sides)[0] > 0).float()[None]
 
 
 def voxel_network(activation: str, seed: int) -> torch.nn.Module:
-    """A 3D-CNN on occupancy grids: two convolutions, a mean over the grid, and a linear classifier."""
+    """A 3D-CNN on occupancy grids: two convolutions, a mean over the grid, and a linear
+    classifier."""
     bend = torch.nn.Identity() if activation == "Id" else torch.nn.Tanh()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -226,7 +260,9 @@ def _classifiers(sample: Sample) -> list[Row]:
     for name, activation in {"Id": nn.Linear(), "Tanh": nn.NormTanh()}.items():
         model = estimators.ManifoldClassifier(activation, dim=2, random_state=0)
         accuracy = sample.score(model, sample.points)
-        rows.append(_row("ManifoldClassifier", name, model.network_.num_parameters, accuracy=accuracy))
+        rows.append(
+            _row("ManifoldClassifier", name, model.network_.num_parameters, accuracy=accuracy)
+        )
     return rows
 
 
@@ -235,7 +271,12 @@ def _baselines(sample: Sample) -> list[Row]:
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     return [
         _row("majority class", "-", 1, accuracy=sample.score(DummyClassifier(), moments)),
-        _row("logistic regression on moments", "-", moments.shape[1] + 1, accuracy=sample.score(logistic, moments)),
+        _row(
+            "logistic regression on moments",
+            "-",
+            moments.shape[1] + 1,
+            accuracy=sample.score(logistic, moments),
+        ),
     ]
 
 

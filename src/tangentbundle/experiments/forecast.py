@@ -1,4 +1,5 @@
-"""Table 3: the next T_f fields of wind from the last T_f; trained on one period, tested on another."""
+"""Table 3: the next T_f fields of wind from the last T_f; trained on one period, tested on
+another."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ RATE, CLIP, BATCH = 0.1, 1.0, 12
 """Rate of Adam, largest norm of a gradient, and windows in a step of training."""
 
 STEPS, PATIENCE, LEAST_GAIN, INTERVAL = 600, 60, 1e-5, 10
-"""One rule for all networks: every ``INTERVAL`` steps or more the error on the validation windows is computed; training
-ends after ``PATIENCE`` steps in which it has not fallen by ``LEAST_GAIN``, or after ``STEPS``; the weights with the
-least validation error are kept."""
+"""One rule for all networks: every ``INTERVAL`` steps or more the error on the validation windows
+is computed; training ends after ``PATIENCE`` steps in which it has not fallen by ``LEAST_GAIN``, or
+after ``STEPS``; the weights with the least validation error are kept."""
 
 GATED_WIDTHS = (4,)
 """States of the layers of the gated network."""
@@ -48,7 +49,12 @@ class Forecast(WindExperiment):
         source = source_of(data)
         horizons = [h for h in HORIZONS if min(len(source.training), len(source.test)) > 2 * h]
         sizes, draws = ((100, 200, 300, 400), 8) if full else ((100,), 1)
-        places = [{"n": n, "horizon": h, "sampling": s} for s in range(draws) for n in sizes for h in horizons]
+        places = [
+            {"n": n, "horizon": h, "sampling": s}
+            for s in range(draws)
+            for n in sizes
+            for h in horizons
+        ]
         return [{"data": data, "protocol": protocol, **place} for place in places]
 
     def run(self, task: Task, seed: int) -> list[Row]:
@@ -75,7 +81,9 @@ class Period:
 
     @classmethod
     def of(cls, data: WindData, horizon: int, unit: float) -> Period:
-        return cls((data.components / unit).astype(np.float32), data.filled, data.windows(horizon), unit)
+        return cls(
+            (data.components / unit).astype(np.float32), data.filled, data.windows(horizon), unit
+        )
 
     def mean(self) -> np.ndarray:
         """The mean field of the period, of observed fields."""
@@ -83,9 +91,13 @@ class Period:
 
 
 def scene(task: Task, seed: int) -> tuple[WindSites, Period, Period]:
-    """The points of a task, the training period and the test period there, in units of the former."""
+    """The points of a task, the training period and the test period there, in units of the
+    former."""
     train, test = source_of(task["data"]).training, source_of(task["data"]).test
-    chosen, unit = train.sample(task["n"], draw(seed, "points", task["n"], task["sampling"])), value_range(train)
+    chosen, unit = (
+        train.sample(task["n"], draw(seed, "points", task["n"], task["sampling"])),
+        value_range(train),
+    )
     here, there = (Period.of(part.at(chosen), task["horizon"], unit) for part in (train, test))
     return WindSites(train.at(chosen)), here, there
 
@@ -110,10 +122,13 @@ def forecasters(sites: WindSites, training: Period, task: Task, seed: int) -> di
 
 
 def damped_persistence(training: Period) -> Forecaster:
-    """The last anomaly about the training mean, times a factor for each lead time, by least squares."""
+    """The last anomaly about the training mean, times a factor for each lead time, by least
+    squares."""
     climate, windows = training.mean(), training.windows
     last, weight = training.wind[windows.inputs[:, -1]] - climate, windows.scored.astype(np.float32)
-    products = [np.einsum("wna,wna->w", last, training.wind[now] - climate) for now in windows.targets.T]
+    products = [
+        np.einsum("wna,wna->w", last, training.wind[now] - climate) for now in windows.targets.T
+    ]
     energy = np.einsum("wna,wna->w", last, last)
     factors = (np.array(products).T * weight).sum(axis=0) / np.maximum(energy @ weight, 1e-12)
     return lambda x: climate + factors[:, None, None].astype(np.float32) * (x[:, -1:] - climate)
@@ -125,7 +140,8 @@ def network(view: NetworkView, seed: int = 0) -> RecurrentTNN:
 
 
 def gated_network(view: NetworkView, seed: int = 0) -> GatedTNN:
-    """A recurrent network with gates, whose absence the paper names as the reason for losing at long horizons."""
+    """A recurrent network with gates, whose absence the paper names as the reason for losing at
+    long horizons."""
     return GatedTNN([view.channels, *GATED_WIDTHS, view.channels], view.taps, seed=seed)
 
 
@@ -150,7 +166,10 @@ class TrainedNetwork:
 
 
 def recurrent(
-    make: Callable[[NetworkView, int], Recurrent], view: NetworkView, training: Period, rng: np.random.Generator
+    make: Callable[[NetworkView, int], Recurrent],
+    view: NetworkView,
+    training: Period,
+    rng: np.random.Generator,
 ) -> TrainedNetwork:
     """A network trained on windows of the training period, on the device of the operator.
 
@@ -164,7 +183,9 @@ def recurrent(
     untrained = TrainedNetwork(net, view, 0)
 
     def loss(_: torch.nn.Module, numbers: np.ndarray) -> torch.Tensor:
-        difference = untrained.outputs(wind[windows.inputs[numbers]]) - wind[windows.targets[numbers]]
+        difference = (
+            untrained.outputs(wind[windows.inputs[numbers]]) - wind[windows.targets[numbers]]
+        )
         errors = difference.square().sum(dim=-1).mean(dim=-1)
         return (errors * scored[numbers]).sum() / scored[numbers].sum().clamp_min(1)
 
@@ -208,8 +229,16 @@ def field_forecaster(sites: WindSites, training: Period, task: Task) -> Forecast
 
 
 def _scores(errors: np.ndarray, test: Period) -> Row:
-    """Errors ``(windows, T_f)`` of each field, averaged over observed ones: all, the first day's, each lead time's."""
+    """Errors ``(windows, T_f)`` of each field, averaged over observed ones: all, the first day's,
+    each lead time's."""
     scored = test.windows.scored
-    mse, by_lead = float(errors[scored].mean()), (errors * scored).sum(axis=0) / np.maximum(scored.sum(axis=0), 1)
-    scores = {"mse": mse, "mse_ms": mse * test.unit**2, "mse_first": float(by_lead[:4].mean()) * test.unit**2}
+    mse, by_lead = (
+        float(errors[scored].mean()),
+        (errors * scored).sum(axis=0) / np.maximum(scored.sum(axis=0), 1),
+    )
+    scores = {
+        "mse": mse,
+        "mse_ms": mse * test.unit**2,
+        "mse_first": float(by_lead[:4].mean()) * test.unit**2,
+    }
     return {**scores, "by_lead": [round(float(e), 7) for e in by_lead]}

@@ -15,10 +15,11 @@ from ..training import Replicas, fit
 
 @dataclass(frozen=True, eq=False)
 class NetworkView:
-    """How a network sees fields ``(..., n, components)``: an operator, its number of taps, and frames.
+    """How a network sees fields ``(..., n, components)``: an operator, its number of taps, and
+    frames.
 
-    With ``frames (n, components, d)`` signals are coordinates ``(..., n, d, 1)``; without them the components are
-    scalar channels ``(..., n, 1, components)``.
+    With ``frames (n, components, d)`` signals are coordinates ``(..., n, d, 1)``; without them the
+    components are scalar channels ``(..., n, 1, components)``.
     """
 
     name: str
@@ -56,13 +57,20 @@ def reproduce_inputs(
     seed: int = 0,
     **options: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Train a network for each field of ``inputs (r, n, c)`` to reproduce it at ``observed (r, n)`` points.
+    """Train a network for each field of ``inputs (r, n, c)`` to reproduce it at ``observed (r, n)``
+    points.
 
-    Returns the outputs ``(r, n, c)`` of the lowest training loss, and those of the oracle: the epoch nearest to the
-    truth at the ``scored`` points. The truth is used for nothing else.
+    Returns the outputs ``(r, n, c)`` of the lowest training loss, and those of the oracle: the
+    epoch nearest to the truth at the ``scored`` points. The truth is used for nothing else.
     """
-    fields, exact, known, judged = (torch.from_numpy(a).float() for a in (inputs, truth, observed, scored))
-    x, nearest, oracle = view.signal(fields), torch.full((len(fields),), torch.inf), torch.zeros_like(fields)
+    fields, exact, known, judged = (
+        torch.from_numpy(a).float() for a in (inputs, truth, observed, scored)
+    )
+    x, nearest, oracle = (
+        view.signal(fields),
+        torch.full((len(fields),), torch.inf),
+        torch.zeros_like(fields),
+    )
 
     def loss(nets: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
         output = nets(batch, view.operator)

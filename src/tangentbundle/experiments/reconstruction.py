@@ -22,7 +22,8 @@ EPOCHS = 300
 
 
 Interpolation = Callable[[WindSites, np.ndarray], np.ndarray]
-"""From sites and wind (east, north) there ``(n, 2)``, NaN where it is masked, to wind at all of them."""
+"""From sites and wind (east, north) there ``(n, 2)``, NaN where it is masked, to wind at all of
+them."""
 
 
 def projected(estimator: Any) -> Interpolation:
@@ -39,7 +40,9 @@ def projected(estimator: Any) -> Interpolation:
 INTERPOLATIONS: dict[str, Interpolation] = {
     "zero": projected(Zero()),
     "mean": projected(Mean()),
-    "mean of components": lambda _, wind: np.broadcast_to(np.nanmean(wind, axis=0), wind.shape),  # as in the paper
+    "mean of components": lambda _, wind: np.broadcast_to(
+        np.nanmean(wind, axis=0), wind.shape
+    ),  # as in the paper
     "nearest neighbour": projected(KNeighborsRegressor(1)),
     "inverse distance": projected(InverseDistance()),
     "thin-plate spline": projected(ThinPlate()),
@@ -47,7 +50,8 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 
 
 def estimators(past: WindData) -> dict[str, Interpolation]:
-    """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past fields, and in R^3."""
+    """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past
+    fields, and in R^3."""
     fields = past.ambient[~past.filled]
     model = planetary_model(FieldInterpolator, 0)
     informed = clone(model).set_params(history=fields, history_points=past.points)
@@ -81,10 +85,16 @@ class Reconstruction(WindExperiment):
         winds, rows = scene.observed(), []
         if task["protocol"] == "paper":
             for view in scene.sites.views("MLP"):
-                weights = draw(seed, "weights", view.name, task["n"], task["sampling"]).integers(2**31)
+                weights = draw(seed, "weights", view.name, task["n"], task["sampling"]).integers(
+                    2**31
+                )
                 found, oracle = reconstruct(view, scene.sites, winds, scene.truth, int(weights))
-                rows += scene.rows(view.name, found, oracle, parameters=view.network().num_parameters)
-        methods = INTERPOLATIONS | (estimators(source_of(task["data"]).past) if task["protocol"] == "best" else {})
+                rows += scene.rows(
+                    view.name, found, oracle, parameters=view.network().num_parameters
+                )
+        methods = INTERPOLATIONS | (
+            estimators(source_of(task["data"]).past) if task["protocol"] == "best" else {}
+        )
         for name, method in methods.items():
             rows += scene.rows(name, np.stack([method(scene.sites, wind) for wind in winds]))
         return rows
@@ -99,23 +109,42 @@ class Scene:
         self.task, self.unit = task, value_range(data)
         self.sites, self.truth = WindSites(chosen), chosen.components[0]
         self.cases = [(share, mask) for share in SHARES for mask in range(task["masks"])]
-        self.masks = [_mask(draw(seed, "mask", n, sampling, *case), case[0], len(self.truth)) for case in self.cases]
+        self.masks = [
+            _mask(draw(seed, "mask", n, sampling, *case), case[0], len(self.truth))
+            for case in self.cases
+        ]
 
     def observed(self) -> np.ndarray:
         """What methods may see: wind ``(masks, n, 2)``, NaN where it is masked."""
         return np.where(np.stack(self.masks)[:, :, None], np.nan, self.truth)
 
     def rows(
-        self, method: str, winds: np.ndarray, oracle: np.ndarray | None = None, parameters: int | None = None
+        self,
+        method: str,
+        winds: np.ndarray,
+        oracle: np.ndarray | None = None,
+        parameters: int | None = None,
     ) -> list[Row]:
         """Both metrics of a method for every mask, and those of its oracle epoch."""
         rows = []
         for number, ((share, mask), masked) in enumerate(zip(self.cases, self.masks, strict=True)):
-            row = {"n": self.task["n"], "masked": share, "sampling": self.task["sampling"], "method": method}
-            row |= {"mask": mask, "points": len(masked), "data": self.task["data"], "parameters": parameters}
+            row = {
+                "n": self.task["n"],
+                "masked": share,
+                "sampling": self.task["sampling"],
+                "method": method,
+            }
+            row |= {
+                "mask": mask,
+                "points": len(masked),
+                "data": self.task["data"],
+                "parameters": parameters,
+            }
             for prefix, found in (("", winds), ("oracle_", oracle)):
                 if found is not None:
-                    errors = np.square(found[number] - self.truth)[masked].sum(axis=1) / self.unit**2
+                    errors = (
+                        np.square(found[number] - self.truth)[masked].sum(axis=1) / self.unit**2
+                    )
                     row[f"{prefix}per_node"] = float(errors.mean())
                     row[f"{prefix}paper_metric"] = float(errors.sum() / len(masked))
             rows.append(row)
@@ -127,10 +156,16 @@ def reconstruct(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The paper's network for each mask: wind ``(masks, n, 2)``, and that of the oracle epoch."""
     masked = np.isnan(winds)
-    scale = np.nanmax(winds, axis=(1, 2), keepdims=True) - np.nanmin(winds, axis=(1, 2), keepdims=True)
-    filled = np.where(masked, np.stack([INTERPOLATIONS["mean"](sites, wind) for wind in winds]), winds)
+    scale = np.nanmax(winds, axis=(1, 2), keepdims=True) - np.nanmin(
+        winds, axis=(1, 2), keepdims=True
+    )
+    filled = np.where(
+        masked, np.stack([INTERPOLATIONS["mean"](sites, wind) for wind in winds]), winds
+    )
     hidden = masked[..., 0]
-    found = reproduce_inputs(view, filled / scale, ~hidden, truth / scale, hidden, seed, epochs=EPOCHS)
+    found = reproduce_inputs(
+        view, filled / scale, ~hidden, truth / scale, hidden, seed, epochs=EPOCHS
+    )
     return found[0] * scale, found[1] * scale
 
 

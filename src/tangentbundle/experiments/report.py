@@ -1,4 +1,5 @@
-"""From rows to tables and files: all scores, methods against cells, the paper's numbers, a figure."""
+"""From rows to tables and files: all scores, methods against cells, the paper's numbers, a
+figure."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ NOTHING = "-"
 """The value of a key that a method does not have, such as the activation of a baseline."""
 
 MAX_CELLS = 12
-"""Columns of a pivoted table; with more, every value of the first key of a cell has its own table."""
+"""Columns of a pivoted table; with more, every value of the first key of a cell has its own
+table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +55,14 @@ class Line:
 class Results:
     """The rows of an experiment as lines, cell after cell. No method is left out.
 
-    The paper's numbers are compared with rows of the paper's own data and form alone. ``departures`` says in words
-    where these rows differ; then the paper's numbers are shown on the page of a full table, marked, or not at all.
+    The paper's numbers are compared with rows of the paper's own data and form alone.
+    ``departures`` says in words where these rows differ; then the paper's numbers are shown on the
+    page of a full table, marked, or not at all.
     """
 
-    def __init__(self, experiment: Experiment, rows: Sequence[Row], protocol: str, full: bool = True) -> None:
+    def __init__(
+        self, experiment: Experiment, rows: Sequence[Row], protocol: str, full: bool = True
+    ) -> None:
         self.about = about = experiment.about
         self.protocol = protocol
         self.full_form = full
@@ -69,11 +74,18 @@ class Results:
         paper = {(*(r[k] for k in about.cell), r["method"]): r for r in experiment.published()}
         groups: dict[tuple, dict[str, list[Row]]] = {}
         for row in rows:
-            groups.setdefault(tuple(row[k] for k in about.cell), {}).setdefault(row["method"], []).append(row)
+            groups.setdefault(tuple(row[k] for k in about.cell), {}).setdefault(
+                row["method"], []
+            ).append(row)
         self.cells = sorted(groups)
         self.lines, self.best = [], {}
-        for cell in self.cells:  # variants, "MNN, ...", are compared with the paper's number for the method itself
-            lines = [Line(cell, m, group, paper.get((*cell, _base(m)))) for m, group in groups[cell].items()]
+        for cell in (
+            self.cells
+        ):  # variants, "MNN, ...", are compared with the paper's number for the method itself
+            lines = [
+                Line(cell, m, group, paper.get((*cell, _base(m))))
+                for m, group in groups[cell].items()
+            ]
             sign = 1 if about.better == "lower" else -1
             self.best[cell] = min(lines, key=lambda line: sign * line.score(headline)["mean"])
             self.lines += lines
@@ -81,7 +93,13 @@ class Results:
     def full(self) -> Table:
         """One line for each cell and method, with every score."""
         columns = self.about.columns
-        header = [*self.about.cell, "method", "runs", *(column.title for column in columns), self._paper]
+        header = [
+            *self.about.cell,
+            "method",
+            "runs",
+            *(column.title for column in columns),
+            self._paper,
+        ]
         body = []
         for line in self.lines:
             scores = [_pair(line.score(column)) for column in columns]
@@ -90,11 +108,16 @@ class Results:
         return Table(self._title(self.cells), header, body, self.notes)
 
     def pivots(self) -> list[Table]:
-        """Methods against cells, scored as in the paper (its numbers in rows of their own), then by the headline."""
+        """Methods against cells, scored as in the paper (its numbers in rows of their own), then by
+        the headline."""
         firsts = dict.fromkeys(cell[0] for cell in self.cells)
         parts = [[cell for cell in self.cells if cell[0] == first] for first in firsts]
         scores = dict.fromkeys((self.compared, self.headline))
-        found = [self._pivot(p, s) for p in (parts if len(self.cells) > MAX_CELLS else [self.cells]) for s in scores]
+        found = [
+            self._pivot(p, s)
+            for p in (parts if len(self.cells) > MAX_CELLS else [self.cells])
+            for s in scores
+        ]
         return [table for table in found if table.body]
 
     def _pivot(self, cells: list[tuple], column: Column) -> Table:
@@ -102,13 +125,17 @@ class Results:
         for line in self.lines:
             text = _pair(line.score(column))
             if text and line.paper and column == self.compared and self.full_form:
-                entries.setdefault(f"*{self._paper}: {_base(line.method)}*", {})[line.cell] = _pair(line.paper)
+                entries.setdefault(f"*{self._paper}: {_base(line.method)}*", {})[line.cell] = _pair(
+                    line.paper
+                )
             if text and (column.headline or line.paper):
                 bold = column.headline and self.best[line.cell] is line
                 entries.setdefault(line.method, {})[line.cell] = f"**{text}**" if bold else text
         body = [[name, *(found.get(cell, "") for cell in cells)] for name, found in entries.items()]
         header = ["method", *(self._label(cell, cells) for cell in cells)]
-        return Table(f"{self._title(cells)}: {column.title}", header, [row for row in body if any(row[1:])])
+        return Table(
+            f"{self._title(cells)}: {column.title}", header, [row for row in body if any(row[1:])]
+        )
 
     @property
     def _paper(self) -> str:
@@ -116,7 +143,8 @@ class Results:
         return "paper, not comparable" if self.departures else "paper"
 
     def comparison(self) -> Table:
-        """The networks and the best method of every cell, beside the paper's numbers where these can be compared."""
+        """The networks and the best method of every cell, beside the paper's numbers where these
+        can be compared."""
         comparable = not self.departures
         body, star = [], "" if self.headline == self.compared else " *"
         for line in self.lines:
@@ -126,7 +154,9 @@ class Results:
                 paper = [_pair(line.paper), f"{distance:+.1f}"] if comparable else ["", ""]
                 body.append([label, line.method, _pair(ours), *paper])
             if self.best[line.cell] is line and not (line.paper and not star):
-                body.append([label, f"best: {line.method}", _pair(line.score(self.headline)) + star, "", ""])
+                body.append(
+                    [label, f"best: {line.method}", _pair(line.score(self.headline)) + star, "", ""]
+                )
         header = ["cell", "method", "ours", "paper", "in sd"]
         if not comparable:
             header = header[:3]
@@ -134,7 +164,8 @@ class Results:
         return Table(self._title(self.cells), header, body, self._explanation(comparable, star))
 
     def _explanation(self, comparable: bool, star: str) -> str:
-        """What the columns of the comparison are, with which data and training, and why there is none."""
+        """What the columns of the comparison are, with which data and training, and why there is
+        none."""
         lines = [f"ours: {self.compared.title}." + (f" *: {self.headline.title}." if star else "")]
         if self.conditions:
             lines.append(self.conditions)
@@ -157,7 +188,11 @@ class Results:
     def _label(self, cell: tuple, cells: list[tuple]) -> str:
         """The values that distinguish a cell from the others; all values of an only cell."""
         varied = [len(cells) == 1 or len(set(values)) > 1 for values in zip(*cells, strict=True)]
-        named = [(key, value) for key, value, varies in zip(self.about.cell, cell, varied, strict=True) if varies]
+        named = [
+            (key, value)
+            for key, value, varies in zip(self.about.cell, cell, varied, strict=True)
+            if varies
+        ]
         parts = [_named(key, value) for key, value in named if value != NOTHING]
         return ", ".join(parts) or ", ".join(f"no {key}" for key, _ in named)
 
@@ -180,7 +215,8 @@ def _pair(number: Row | None) -> str:
 
 
 def draw_scores(results: Results, path: Path) -> Path:
-    """The headline score of every method against the last key of the cells, a panel for each of the others.
+    """The headline score of every method against the last key of the cells, a panel for each of the
+    others.
 
     The library's estimators, or the networks, have thick lines.
     """
@@ -188,23 +224,40 @@ def draw_scores(results: Results, path: Path) -> Path:
     own = own or {line.method for line in results.lines if line.rows[0].get("parameters")}
     lines = sorted(results.lines, key=lambda line: line.method not in own)
     panels = list(dict.fromkeys(cell[:-1] for cell in results.cells))
-    numbers = {method: number for number, method in enumerate(dict.fromkeys(line.method for line in lines))}
+    numbers = {
+        method: number for number, method in enumerate(dict.fromkeys(line.method for line in lines))
+    }
     figure, axes = plot.canvas(-(-len(panels) // 4), min(4, len(panels)), (4.2, 4.2), sharey=True)
     for axis, panel in zip(axes.flat, panels, strict=False):
-        axis.set_xscale(_scale([cell[-1] for cell in results.cells]))  # before names replace the numbers of an axis
+        axis.set_xscale(
+            _scale([cell[-1] for cell in results.cells])
+        )  # before names replace the numbers of an axis
         for method, number in numbers.items():
             shown = [line for line in lines if (line.cell[:-1], line.method) == (panel, method)]
             means = [(line.cell[-1], line.score(results.headline)["mean"]) for line in shown]
             width, dashes = (2.2, "-") if method in own else (1.4, ("--", "-.", ":")[number % 3])
-            look = {"color": LINES[number % len(LINES)], "lw": width, "ls": dashes, "marker": "o", "ms": 4}
+            look = {
+                "color": LINES[number % len(LINES)],
+                "lw": width,
+                "ls": dashes,
+                "marker": "o",
+                "ms": 4,
+            }
             axis.plot(*zip(*means, strict=True), label=method, **look)
         axis.grid(alpha=0.25, which="both")
         named = zip(results.about.cell, panel, strict=False)
-        title = ", ".join(value if isinstance(value, str) else f"{key} = {value}" for key, value in named)
+        title = ", ".join(
+            value if isinstance(value, str) else f"{key} = {value}" for key, value in named
+        )
         axis.set(xlabel=results.about.cell[-1], title=title)
     values = [value for line in lines for value in line.values(results.headline)]
     axes[0, 0].set(ylabel=results.headline.title, yscale=_scale(values))
-    place = {"loc": "outside lower center", "ncols": min(4, len(panels) + 1), "frameon": False, "fontsize": 8}
+    place = {
+        "loc": "outside lower center",
+        "ncols": min(4, len(panels) + 1),
+        "frameon": False,
+        "fontsize": 8,
+    }
     figure.legend(*axes[0, 0].get_legend_handles_labels(), **place)
     return plot.save(figure, path)
 
@@ -222,12 +275,20 @@ def write_report(
     place, results = Path(folder), Results(experiment, rows, protocol, full)
     figure = draw_scores(results, place / "scores.png")
     sizes = {row["method"]: row["parameters"] for row in rows if row.get("parameters")}
-    counts = "Parameters: " + ", ".join(f"{name} {count}" for name, count in sizes.items()) + "." if sizes else ""
+    counts = (
+        "Parameters: " + ", ".join(f"{name} {count}" for name, count in sizes.items()) + "."
+        if sizes
+        else ""
+    )
     parts = [
         *(table.markdown() for table in results.pivots()),
         f"![{results.headline.title}]({figure.name})\n",
         f"{results.notes}\n",
-        *([f"Not the paper's experiment: {'; '.join(results.departures)}.\n"] if results.departures else []),
+        *(
+            [f"Not the paper's experiment: {'; '.join(results.departures)}.\n"]
+            if results.departures
+            else []
+        ),
         f"{counts} All scores: `table.csv`; one line per run: `results.jsonl`.".lstrip() + "\n",
     ]
     write_atomically(place / "table.md", "\n".join(parts).encode())

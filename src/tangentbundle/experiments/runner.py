@@ -33,7 +33,8 @@ def run_experiment(
 ) -> list[Row]:
     """All rows of an experiment, from ``out/results.jsonl`` where they are there already.
 
-    Every task runs with one thread and its own random numbers, so that neither jobs nor interruptions change a number.
+    Every task runs with one thread and its own random numbers, so that neither jobs nor
+    interruptions change a number.
     """
     if protocol not in ("paper", "best"):
         raise InvalidInputError(f"the protocols are 'paper' and 'best', got {protocol!r}.")
@@ -79,43 +80,59 @@ class Ledger:
 
 
 def read_results(path: Path, header: Row) -> list[Row]:
-    """The rows of all finished tasks in a file (``.gz``: compressed) whose first line must be that header."""
+    """The rows of all finished tasks in a file (``.gz``: compressed) whose first line must be that
+    header."""
     content = path.read_bytes()
     content = gzip.decompress(content) if path.suffix == ".gz" else content
-    *lines, _ = content.decode(errors="replace").split("\n")  # what follows the last line break was torn off
+    *lines, _ = content.decode(errors="replace").split(
+        "\n"
+    )  # what follows the last line break was torn off
     found = _unsealed(lines[0]).get("header") if lines else None
     if found is None:
-        raise DamagedFileError(f"{path} is no file of results. Choose another folder, or move it away.")
+        raise DamagedFileError(
+            f"{path} is no file of results. Choose another folder, or move it away."
+        )
     if found != header:
         raise InvalidInputError(
-            f"{path} holds results of other settings ({found}), wanted {header}. Choose another folder, or run "
-            "without --resume to start anew."
+            f"{path} holds results of other settings ({found}), wanted {header}. Choose another "
+            "folder, or run without --resume to start anew."
         )
     rows = [_unsealed(line) for line in lines[1:]]
-    if damaged := [number for number, row in enumerate(rows, start=2) if not {"task", "of"} <= row.keys()]:
+    if damaged := [
+        number for number, row in enumerate(rows, start=2) if not {"task", "of"} <= row.keys()
+    ]:
         raise DamagedFileError(
-            f"line {damaged[0]} of {path} is damaged: its checksum does not fit. Restore the file from a copy, or "
-            "delete that line: its task then runs again."
+            f"line {damaged[0]} of {path} is damaged: its checksum does not fit. Restore the file "
+            "from a copy, or delete that line: its task then runs again."
         )
     counts = Counter(row["task"] for row in rows)
     return [row for row in rows if counts[row["task"]] == row["of"]]
 
 
-def merge_with(experiment: Experiment, rows: Sequence[Row], folder: Path, *, full: bool, seed: int) -> list[Row]:
-    """The rows, and those of methods they lack, of the same draws, from finished results of the paper's protocol.
+def merge_with(
+    experiment: Experiment, rows: Sequence[Row], folder: Path, *, full: bool, seed: int
+) -> list[Row]:
+    """The rows, and those of methods they lack, of the same draws, from finished results of the
+    paper's protocol.
 
     ``folder`` holds ``results.jsonl`` (or ``.gz``) of the same experiment, form and seed.
     """
     header = {"experiment": experiment.name, "protocol": "paper", "full": full, "seed": seed}
-    files = [file for file in (folder / "results.jsonl", folder / "results.jsonl.gz") if file.exists()]
+    files = [
+        file for file in (folder / "results.jsonl", folder / "results.jsonl.gz") if file.exists()
+    ]
     if not files:
-        raise InvalidInputError(f"there are no results (results.jsonl or results.jsonl.gz) in {folder}.")
+        raise InvalidInputError(
+            f"there are no results (results.jsonl or results.jsonl.gz) in {folder}."
+        )
     keys = (*experiment.about.cell, "data", "sampling", "mask")
     methods, draws = {row["method"] for row in rows}, {tuple(map(row.get, keys)) for row in rows}
     others = [row for row in read_results(files[0], header) if row["method"] not in methods]
     found = [row for row in others if tuple(map(row.get, keys)) in draws]
     if not found:
-        raise InvalidInputError(f"{folder} holds no other method on the draws of this table. Has its run finished?")
+        raise InvalidInputError(
+            f"{folder} holds no other method on the draws of this table. Has its run finished?"
+        )
     return [*rows, *found]
 
 
@@ -138,7 +155,8 @@ def _unsealed(line: str) -> Row:
 
 
 def run_task(experiment: Experiment, task: Task, seed: int) -> tuple[Task, list[Row]]:
-    """A task and its rows, with the seconds it took; one thread, so that sums are rounded alike everywhere."""
+    """A task and its rows, with the seconds it took; one thread, so that sums are rounded alike
+    everywhere."""
     start = time.perf_counter()
     with one_thread():
         rows = experiment.run(task, seed)

@@ -1,4 +1,5 @@
-"""Wind for two experiments: data sets, points drawn from them, and how networks see wind at points."""
+"""Wind for two experiments: data sets, points drawn from them, and how networks see wind at
+points."""
 
 from __future__ import annotations
 
@@ -45,30 +46,40 @@ class Wind:
 
     @property
     def past(self) -> WindData:
-        """Other fields, to learn from before ``field`` is reconstructed; from the same season if it is of its own."""
+        """Other fields, to learn from before ``field`` is reconstructed; from the same season if it
+        is of its own."""
         return self.test if self.load_field is None else self.training
 
 
 def gfs_field() -> WindData:
-    """One analysis, at the rows and columns of its 1 degree grid nearest to those of a 2.5 degree grid."""
+    """One analysis, at the rows and columns of its 1 degree grid nearest to those of a 2.5 degree
+    grid."""
     import xarray
 
     with xarray.open_dataset(wind_folder() / ANALYSIS) as ds:
-        thin = ds.sel(lat=np.arange(90, -91, -2.5), lon=np.arange(0, 360, 2.5), method="nearest").load()
-    origin = "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
+        thin = ds.sel(
+            lat=np.arange(90, -91, -2.5), lon=np.arange(0, 360, 2.5), method="nearest"
+        ).load()
+    origin = (
+        "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
+    )
     return load_wind(thin, provenance=origin)
 
 
 def reanalysis(days: int = 250) -> Wind:
-    """The paper's data, downloaded: daily means, the first days of 2016 to train and of 2017 to test."""
+    """The paper's data, downloaded: daily means, the first days of 2016 to train and of 2017 to
+    test."""
     about, first = "NCEP/NCAR reanalysis, daily means near the surface, the first", slice(0, days)
     text = f"{about} {days} days of 2016 (training) and 2017 (test)"
-    return Wind(text, lambda: fetch_ncep(2016).during(first), lambda: fetch_ncep(2017).during(first))
+    return Wind(
+        text, lambda: fetch_ncep(2016).during(first), lambda: fetch_ncep(2017).during(first)
+    )
 
 
 SOURCES = {
     "gfs": Wind(
-        "GFS 10 m analyses; field of 2016-04-30 06Z; six-hourly from 2026-03-24 (training) and 2026-07-06 (test)",
+        "GFS 10 m analyses; field of 2016-04-30 06Z; six-hourly from 2026-03-24 (training) and "
+        "2026-07-06 (test)",
         lambda: load_wind(wind_folder() / BLOCKS[0]),
         lambda: load_wind(wind_folder() / BLOCKS[1]),
         gfs_field,
@@ -83,18 +94,23 @@ SOURCES = {
 
 
 def available() -> str:
-    """The name of the data to use: GFS where its files are, otherwise the series inside the package."""
+    """The name of the data to use: GFS where its files are, otherwise the series inside the
+    package."""
     if not os.environ.get("TANGENTBUNDLE_WIND") or find_spec("xarray") is None:
         return "embedded"
-    return "gfs" if all((wind_folder() / name).is_file() for name in (ANALYSIS, *BLOCKS)) else "embedded"
+    return (
+        "gfs"
+        if all((wind_folder() / name).is_file() for name in (ANALYSIS, *BLOCKS))
+        else "embedded"
+    )
 
 
 def source_of(name: str) -> Wind:
     """The data of a task. No other data take their place."""
     if name == "gfs" and available() != name:
         raise InvalidInputError(
-            f"the files of the data set {name} are missing. Set TANGENTBUNDLE_WIND to their folder, or choose another "
-            f"data set of {', '.join(SOURCES)}."
+            f"the files of the data set {name} are missing. Set TANGENTBUNDLE_WIND to their "
+            f"folder, or choose another data set of {', '.join(SOURCES)}."
         )
     return SOURCES[name]
 
@@ -121,7 +137,9 @@ class WindExperiment(Experiment):
 
     @staticmethod
     def _data(rows: Sequence[Row]) -> str:
-        about = "; ".join(SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows))
+        about = "; ".join(
+            SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows)
+        )
         return f"Data: {about}."
 
 
@@ -131,7 +149,8 @@ def value_range(data: WindData) -> float:
 
 
 class WindSites:
-    """Points ``(n, 3)`` with frames (east, north), and the paper's bundle on them. Knows no wind."""
+    """Points ``(n, 3)`` with frames (east, north), and the paper's bundle on them. Knows no
+    wind."""
 
     def __init__(self, data: WindData) -> None:
         self.points, self.frames, self.count = data.points, data.frames, len(data.points)
@@ -139,13 +158,22 @@ class WindSites:
     @cached_property
     def bundle(self) -> TangentBundle:
         """With frames estimated from the points, at the paper's scales."""
-        return TangentBundle.from_points(self.points.astype(np.float32), dim=2, eps=0.5, eps_pca=0.8)
+        return TangentBundle.from_points(
+            self.points.astype(np.float32), dim=2, eps=0.5, eps_pca=0.8
+        )
 
     def views(self, plain: str) -> list[NetworkView]:
-        """The paper's network, the same on two functions (MNN), and on these without diffusion, by the name given."""
+        """The paper's network, the same on two functions (MNN), and on these without diffusion, by
+        the name given."""
         turns = np.einsum("ndb,nda->nba", self.frames, np.asarray(self.bundle.frames, float))
         return [
-            NetworkView("DD-TNN", self.bundle.laplacian(calibrate=False), 2, 2, torch.from_numpy(turns).float()),
+            NetworkView(
+                "DD-TNN",
+                self.bundle.laplacian(calibrate=False),
+                2,
+                2,
+                torch.from_numpy(turns).float(),
+            ),
             NetworkView("MNN", self.bundle.scalar().laplacian(calibrate=False), 2, 2),
             NetworkView(plain, Identity.of(self.count, 1, torch.float32), 1, 2),
         ]

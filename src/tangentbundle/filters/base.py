@@ -1,7 +1,9 @@
-r"""A filter :math:`\int_0^\infty \tilde h(t)\, e^{t\Delta}\, dt` of the Laplacian, seen by its frequency response.
+r"""A filter :math:`\int_0^\infty \tilde h(t)\, e^{t\Delta}\, dt` of the Laplacian, seen by its
+frequency response.
 
-The response at an eigenvalue of :math:`-\Delta` is :math:`\hat h(\lambda) = \int_0^\infty \tilde h(t)\, e^{-t\lambda}\,
-dt`. Filters add, scale and compose; composition multiplies responses and convolves impulse responses.
+The response at an eigenvalue of :math:`-\Delta` is
+:math:`\hat h(\lambda) = \int_0^\infty \tilde h(t)\, e^{-t\lambda}\, dt`. Filters add, scale and
+compose; composition multiplies responses and convolves impulse responses.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import torch
 
 from ..arguments import record_arguments
-from ..arrays import Array, finite_where_seen, float_tensor, half_precision, is_batched, is_transformed
+from ..arrays import (
+    Array,
+    finite_where_seen,
+    float_tensor,
+    half_precision,
+    is_batched,
+    is_transformed,
+)
 from ..errors import InvalidInputError, NonFiniteError
 from ..operators import LinearOperator
 from .accuracy import warn_below_tolerance
@@ -35,10 +44,11 @@ class Impulses(NamedTuple):
 
 
 class Filter(ABC):
-    """A function of the Laplacian. Subclasses define ``evaluate``, the response as a torch function.
+    """A function of the Laplacian. Subclasses define ``evaluate``, the response as a torch
+    function.
 
-    (Filters and operators are not frozen dataclasses: torch.compile takes those for values and rebuilds them from its
-    proxies in ``factor * filter`` and ``operator @ x``.)
+    (Filters and operators are not frozen dataclasses: torch.compile takes those for values and
+    rebuilds them from its proxies in ``factor * filter`` and ``operator @ x``.)
     """
 
     __array_ufunc__ = None  # NumPy leaves products with filters to them
@@ -49,7 +59,8 @@ class Filter(ABC):
 
     @abstractmethod
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        """The response at a float64 tensor of eigenvalues of minus Delta; differentiable in the parameters."""
+        """The response at a float64 tensor of eigenvalues of minus Delta; differentiable in the
+        parameters."""
 
     def parameters(self) -> list[torch.Tensor]:
         """The tensors that the response depends on."""
@@ -58,13 +69,14 @@ class Filter(ABC):
     def signature(self) -> tuple | None:
         """All numbers that determine the response, as they are now; results are cached under them.
 
-        None if they cannot be listed, and nothing is cached: a Python function may give another answer at any time,
-        and tensors that learn will change.
+        None if they cannot be listed, and nothing is cached: a Python function may give another
+        answer at any time, and tensors that learn will change.
         """
         return None
 
     def impulses(self) -> Impulses | None:
-        """The impulse response, where it is a sum of point impulses (or a quadrature of one); otherwise None."""
+        """The impulse response, where it is a sum of point impulses (or a quadrature of one);
+        otherwise None."""
         return None
 
     def response(self, lam: Array) -> Array:
@@ -76,28 +88,35 @@ class Filter(ABC):
         """
         tensor, kind = float_tensor(lam, "lam")
         if not bool((tensor >= 0).all()):
-            raise InvalidInputError("responses are functions of the eigenvalues of -Delta, which are numbers >= 0.")
+            raise InvalidInputError(
+                "responses are functions of the eigenvalues of -Delta, which are numbers >= 0."
+            )
         return kind.wrap(self.evaluate(tensor.double()))
 
     def __call__(self, operator: LinearOperator, x: Array, method: Method | None = None) -> Array:
         """Filter a signal ``(..., n, d, c)``; the same kind of array comes back.
 
-        ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides. The tolerance is
-        relative to the input, not to the output at each point: where outputs are smaller than that, as far from the
-        points at which the input is not zero, they have no correct digit. On CPUs there is an ``AccuracyWarning`` if
-        that is so at more than 1 % of the points.
+        ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides.
+        The tolerance is relative to the input, not to the output at each point: where outputs are
+        smaller than that, as far from the points at which the input is not zero, they have no
+        correct digit. On CPUs there is an ``AccuracyWarning`` if that is so at more than 1 % of the
+        points.
         """
-        finite_where_seen(torch.as_tensor(x).float() if half_precision(x) else float_tensor(x, "signal")[0], "signal")
+        finite_where_seen(
+            torch.as_tensor(x).float() if half_precision(x) else float_tensor(x, "signal")[0],
+            "signal",
+        )
         y = apply_bank([self], operator, x, method)[0]
         warn_below_tolerance(self, operator, x, y, method)
         return y
 
     def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
-        """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or on an operator's.
+        """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or
+        on an operator's.
 
-        Lowpass is judged by the last decade of the interval: the response must fall at least as fast as one over
-        lambda squared, or be negligible there. The Lipschitz constant is infinite where the response
-        visibly jumps between two nodes.
+        Lowpass is judged by the last decade of the interval: the response must fall at least as
+        fast as one over lambda squared, or be negligible there. The Lipschitz constant is infinite
+        where the response visibly jumps between two nodes.
         """
         return measure(self, interval_of(on))
 
@@ -117,7 +136,11 @@ class Filter(ABC):
         return Sum(self, other) if isinstance(other, Filter) else NotImplemented
 
     def __mul__(self, factor: float) -> Filter:
-        return Composition(Constant(factor), self) if not isinstance(factor, Filter) else NotImplemented
+        return (
+            Composition(Constant(factor), self)
+            if not isinstance(factor, Filter)
+            else NotImplemented
+        )
 
     __rmul__ = __mul__
 
@@ -136,12 +159,18 @@ class Filter(ABC):
 
 
 def scalar(value: Array, name: str, bound: str = "") -> Number:
-    """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least 0"."""
+    """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least
+    0"."""
     tensor = _checked(value, name)
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
     learned = tensor.requires_grad  # and acts by its absolute value: see ``half_line``
-    if bound and not learned and _is_readable(tensor) and not (tensor > 0 if bound == "positive" else tensor >= 0):
+    if (
+        bound
+        and not learned
+        and _is_readable(tensor)
+        and not (tensor > 0 if bound == "positive" else tensor >= 0)
+    ):
         raise InvalidInputError(f"{name} must be {bound}, got {float(tensor):.6g}.")
     return tensor if tensor is value else float(tensor)
 
@@ -153,15 +182,16 @@ positive_scalar = partial(scalar, bound="positive")
 def half_line(*names: str) -> Callable[[type[Kind]], type[Kind]]:
     r"""A class whose parameters of these names act by their absolute values where they are tensors.
 
-    An optimiser moves a tensor freely along the line; the filter, and ``filter.name``, have :math:`|t|`. So times stay
-    on the half line whatever the optimiser and its steps, and no gradient vanishes at a bound: on the other side of
-    zero it has the other sign. ``vars(filter)[name]`` and ``filter.parameters()`` are the tensors as they were given.
+    An optimiser moves a tensor freely along the line; the filter, and ``filter.name``, have
+    :math:`|t|`. So times stay on the half line whatever the optimiser and its steps, and no
+    gradient vanishes at a bound: on the other side of zero it has the other sign.
+    ``vars(filter)[name]`` and ``filter.parameters()`` are the tensors as they were given.
 
     >>> import torch, tangentbundle as tb
     >>> t = torch.nn.Parameter(torch.tensor(0.25))
     >>> heat = tb.Heat(t)
     >>> with torch.no_grad():
-    ...     t -= 1.0                                                   # too large a step of an optimiser
+    ...     t -= 1.0  # too large a step of an optimiser
     >>> t.item(), heat.t.item()
     (-0.75, 0.75)
     """
@@ -169,7 +199,9 @@ def half_line(*names: str) -> Callable[[type[Kind]], type[Kind]]:
     def parameter(name: str) -> property:
         def read(instance: Any) -> Number:
             value = vars(instance)[name]
-            return torch.where(value < 0, -value, value) if isinstance(value, torch.Tensor) else value
+            return (
+                torch.where(value < 0, -value, value) if isinstance(value, torch.Tensor) else value
+            )
 
         return property(read, lambda instance, value: vars(instance).__setitem__(name, value))
 
@@ -185,7 +217,9 @@ def vector(values: Array | Sequence[float], name: str) -> Numbers:
     """A non-empty list of numbers, as a tuple or as the tensor given."""
     tensor = _checked(values, name)
     if tensor.ndim != 1 or len(tensor) == 0:
-        raise InvalidInputError(f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}.")
+        raise InvalidInputError(
+            f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}."
+        )
     return tensor if tensor is values else tuple(tensor.tolist())
 
 
@@ -194,7 +228,9 @@ def _checked(value: Array, name: str) -> torch.Tensor:
     tensor, _ = float_tensor(value, name)
     if _is_readable(tensor) and not bool(torch.isfinite(tensor).all()):
         bad = int((~torch.isfinite(tensor)).sum())
-        raise NonFiniteError(f"{name} must be finite, got {tensor.detach()} ({bad} of {tensor.numel()} values).")
+        raise NonFiniteError(
+            f"{name} must be finite, got {tensor.detach()} ({bad} of {tensor.numel()} values)."
+        )
     return tensor
 
 
@@ -204,7 +240,8 @@ def _is_readable(tensor: torch.Tensor) -> bool:
 
 
 def current_values(parameter: Number | Numbers) -> float | tuple[float, ...] | None:
-    """The value of a parameter now, for the key of a cache; None for tensors that learn or cannot be read cheaply."""
+    """The value of a parameter now, for the key of a cache; None for tensors that learn or cannot
+    be read cheaply."""
     if not isinstance(parameter, torch.Tensor):
         return parameter
     if parameter.requires_grad or is_transformed(parameter) or not _is_readable(parameter):
@@ -218,10 +255,11 @@ def as_double(parameter: Number | Numbers) -> torch.Tensor:
 
 
 class Parametric(Filter):
-    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to learn.
+    """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to
+    learn.
 
-    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored. Parameters that must
-    not be negative are named in ``half_line``, above ``dataclass``.
+    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored.
+    Parameters that must not be negative are named in ``half_line``, above ``dataclass``.
     """
 
     checks: ClassVar[tuple[Callable[..., Any], ...]] = ()
@@ -296,4 +334,6 @@ class Composition(Combination):
         return self.first.evaluate(lam) * self.second.evaluate(lam)
 
     def _combine(self, a: Impulses, b: Impulses) -> Impulses:
-        return Impulses((a.times[:, None] + b.times).flatten(), (a.weights[:, None] * b.weights).flatten())
+        return Impulses(
+            (a.times[:, None] + b.times).flatten(), (a.weights[:, None] * b.weights).flatten()
+        )

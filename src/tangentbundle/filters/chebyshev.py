@@ -1,14 +1,17 @@
 r"""Banks of filters by one Chebyshev recurrence, with every derivative again such a bank.
 
-With P's spectrum mapped to [-1, 1], :math:`Z = (P - m)/r`, a filter is :math:`\sum_m a_m T_m(Z)`. Three maps are
-closed under differentiation in signals and coefficients, so that gradients of any order cost a recurrence and the
-memory of a few signals, not a stored graph:
+With P's spectrum mapped to [-1, 1], :math:`Z = (P - m)/r`, a filter is :math:`\sum_m a_m T_m(Z)`.
+Three maps are closed under differentiation in signals and coefficients, so that gradients of any
+order cost a recurrence and the memory of a few signals, not a stored graph:
 
 * ``bank``: :math:`x \mapsto y_k = \sum_m a_{km} T_m(Z)\, x`, one input and k outputs;
-* ``merge``: :math:`y_k \mapsto \sum_k \sum_m a_{km} T_m(Z)\, y_k`, k inputs and one output (Clenshaw);
-* ``dots``: :math:`d_{km} = \langle y_k, T_m(Z)\, x \rangle`, the derivative with respect to the coefficients.
+* ``merge``: :math:`y_k \mapsto \sum_k \sum_m a_{km} T_m(Z)\, y_k`, k inputs and one output
+  (Clenshaw);
+* ``dots``: :math:`d_{km} = \langle y_k, T_m(Z)\, x \rangle`, the derivative with respect to the
+  coefficients.
 
-A fourth one, ``sensitivity``, is the derivative of all three with respect to the blocks of P, for sheaves that learn.
+A fourth one, ``sensitivity``, is the derivative of all three with respect to the blocks of P, for
+sheaves that learn.
 """
 
 from __future__ import annotations
@@ -20,7 +23,16 @@ from torch.nn.functional import pad
 
 from ..operators import ConnectionLaplacian
 from ..operators.moments import recurrence
-from ..operators.product import Extras, add_outer, block_product, describe, sort_rows, step, sum_of_tangents, torch_op
+from ..operators.product import (
+    Extras,
+    add_outer,
+    block_product,
+    describe,
+    sort_rows,
+    step,
+    sum_of_tangents,
+    torch_op,
+)
 from ..operators.storage import along_curve, is_sliced
 from .expansion import Band
 
@@ -28,8 +40,9 @@ from .expansion import Band
 def band_of(operator: ConnectionLaplacian) -> Band:
     """The band of an operator's expansions.
 
-    The upper end is rounded up so that the factors of the recurrence, 2/r and 2 - 2/r, are exact in float32. Otherwise
-    their rounding shifts all eigenvalues alike, an error that grows with the diffusion time.
+    The upper end is rounded up so that the factors of the recurrence, 2/r and 2 - 2/r, are exact in
+    float32. Otherwise their rounding shifts all eigenvalues alike, an error that grows with the
+    diffusion time.
     """
     factor = np.float32(4.0 / operator.largest_deficit)
     return Band(operator.generator, 2.0 / float(np.nextafter(factor, np.float32(0.0))))
@@ -53,13 +66,16 @@ def bank(
 
 
 def _in_turns(columns: Tensor, every: int) -> Tensor:
-    """Coefficients ``(m, k)``, or ``(m, k, 3)`` of terms m, m - 1 and m - 2 where sums are made every third time."""
+    """Coefficients ``(m, k)``, or ``(m, k, 3)`` of terms m, m - 1 and m - 2 where sums are made
+    every third time."""
     if every == 1:
         return columns.contiguous()
     shifted = [pad(columns, (0, 0, back, 0))[: len(columns)] for back in range(3)]
     turn = torch.arange(len(columns), device=columns.device)[:, None] % 3
     new = (turn >= 0, turn != 1, turn == 0)  # the rest has been added already
-    return torch.stack([part * fresh for part, fresh in zip(shifted, new, strict=True)], dim=2).contiguous()
+    return torch.stack(
+        [part * fresh for part, fresh in zip(shifted, new, strict=True)], dim=2
+    ).contiguous()
 
 
 @torch_op
@@ -67,7 +83,8 @@ def merge(
     indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
     y: Tensor, coefficients: Tensor, middle: float, radius: float,
 ) -> Tensor:  # fmt: skip
-    """The sum ``(n, d, c)`` of the filters ``coefficients`` (k, m), each on its own signal ``y`` (k, n, d, c)."""
+    """The sum ``(n, d, c)`` of the filters ``coefficients`` (k, m), each on its own signal ``y``
+    (k, n, d, c)."""
     matrix = along_curve(indptr, cols, values, order)
     y = sort_rows(y, order)
     columns = coefficients.T.contiguous()
@@ -77,7 +94,14 @@ def merge(
     previous, spare = torch.zeros_like(current), torch.empty_like(current)
     for m in range(last - 1, -1, -1):
         factor = (2.0 if m > 0 else 1.0) / radius
-        step(matrix, current, previous, spare, (factor, -factor * middle, -1.0), sources=Extras(y, columns[m]))
+        step(
+            matrix,
+            current,
+            previous,
+            spare,
+            (factor, -factor * middle, -1.0),
+            sources=Extras(y, columns[m]),
+        )
         previous, current, spare = current, spare, previous
     return sort_rows(current, order, back=True)
 
@@ -102,11 +126,13 @@ def sensitivity(
     indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
     x: Tensor, y: Tensor, coefficients: Tensor, middle: float, radius: float, swap: bool,
 ) -> Tensor:  # fmt: skip
-    r"""Gradient of :math:`\sum_{km} a_{km} \langle y_k, T_m(Z)\, x \rangle` in the blocks of P; products in the mass.
+    r"""Gradient of :math:`\sum_{km} a_{km} \langle y_k, T_m(Z)\, x \rangle` in the blocks of P;
+    products in the mass.
 
-    It is :math:`M \sum_m b_{m+1} (T_m x)^T`, twice that but for m = 0, with the terms b of Clenshaw's recurrence, which
-    runs down. The terms :math:`T_m x` are not stored: their recurrence runs up, and then down again in step. With
-    ``swap`` it is the gradient of :math:`\langle x, T_m(Z)\, y_k \rangle`: the two factors change places.
+    It is :math:`M \sum_m b_{m+1} (T_m x)^T`, twice that but for m = 0, with the terms b of
+    Clenshaw's recurrence, which runs down. The terms :math:`T_m x` are not stored: their recurrence
+    runs up, and then down again in step. With ``swap`` it is the gradient of
+    :math:`\langle x, T_m(Z)\, y_k \rangle`: the two factors change places.
     """
     matrix, out = along_curve(indptr, cols, values, order), torch.zeros_like(values)
     x, y, columns = sort_rows(x, order), sort_rows(y, order), coefficients.T.contiguous()

@@ -1,4 +1,5 @@
-"""The filters: heat, finite and continuous impulse responses, polynomials, and any function of the eigenvalues."""
+"""The filters: heat, finite and continuous impulse responses, polynomials, and any function of the
+eigenvalues."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ from torch.func import functional_call
 
 from ..arrays import finite, is_batched, is_seen
 from ..errors import InvalidInputError
-from .base import Filter, Impulses, Parametric, as_double, half_line, nonnegative_scalar, positive_scalar, vector
+from .base import (
+    Filter,
+    Impulses,
+    Parametric,
+    as_double,
+    half_line,
+    nonnegative_scalar,
+    positive_scalar,
+    vector,
+)
 
 
 @half_line("t")
@@ -25,7 +35,7 @@ class Heat(Parametric):
 
     >>> import tangentbundle as tb
     >>> str(tb.Heat(0.5).properties((0.0, 100.0)))
-    'lowpass: yes, Lipschitz constant 0.5, largest gain 1 (non-amplifying) on eigenvalues from 0 to 100'
+    'lowpass: yes, Lipschitz constant 0.5, largest gain 1 (non-amplifying) on eigenvalues ...'
     """
 
     t: Any
@@ -44,8 +54,9 @@ class Heat(Parametric):
 class FIR(Parametric):
     r"""The discretised filter of the paper: :math:`\sum_{k=0}^{K-1} h_k\, e^{k T_s \Delta}`.
 
-    ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's text; ``step`` is
-    :math:`T_s`. Both may be tensors to learn; the step acts by its absolute value.
+    ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's
+    text; ``step`` is :math:`T_s`. Both may be tensors to learn; the step acts by its absolute
+    value.
 
     >>> import tangentbundle as tb
     >>> h = tb.FIR([0.5, 0.3, 0.2], step=0.05)
@@ -70,9 +81,12 @@ class FIR(Parametric):
 
 
 def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each of 41 octaves."""
+    """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each of 41
+    octaves."""
     octaves = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
-    edges = np.concatenate([np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)] + [[horizon]])
+    edges = np.concatenate(
+        [np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)] + [[horizon]]
+    )
     points, weights = np.polynomial.legendre.leggauss(12)
     half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
     times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())
@@ -80,16 +94,20 @@ def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor
 
 
 class FunctionFilter(Filter):
-    """A filter defined by a function of tensors: a Python function, or a ``torch.nn.Module``, which can be learned."""
+    """A filter defined by a function of tensors: a Python function, or a ``torch.nn.Module``, which
+    can be learned."""
 
     function: Callable[[torch.Tensor], torch.Tensor]
 
     def parameters(self) -> list[torch.Tensor]:
         """Those of a module; what a Python function holds is not known."""
-        return list(self.function.parameters()) if isinstance(self.function, torch.nn.Module) else []
+        return (
+            list(self.function.parameters()) if isinstance(self.function, torch.nn.Module) else []
+        )
 
     def call(self, numbers: torch.Tensor) -> torch.Tensor:
-        """The function of float64 numbers; a module in another precision is evaluated in float64 all the same."""
+        """The function of float64 numbers; a module in another precision is evaluated in float64
+        all the same."""
         if not isinstance(self.function, torch.nn.Module):
             return self.function(numbers)
         members = [*self.function.named_parameters(), *self.function.named_buffers()]
@@ -113,11 +131,11 @@ class Quadrature:
 class ImpulseResponse(FunctionFilter):
     r"""A continuous impulse response :math:`\tilde h(t)`, by quadrature on [0, horizon].
 
-    ``function`` takes and gives torch tensors; a ``torch.nn.Module`` is learned where a layer has the filter, and saved
-    with it. Gauss-Legendre panels shrink towards t = 0, so that responses at large eigenvalues are as exact as at small
-    ones. Without a ``horizon`` it is where the function has decayed to 1e-14 of its largest value; a function that does
-    not decay needs one. The quadrature follows a function that changes, but on a GPU and in replicas: give a horizon
-    there.
+    ``function`` takes and gives torch tensors; a ``torch.nn.Module`` is learned where a layer has
+    the filter, and saved with it. Gauss-Legendre panels shrink towards t = 0, so that responses at
+    large eigenvalues are as exact as at small ones. Without a ``horizon`` it is where the function
+    has decayed to 1e-14 of its largest value; a function that does not decay needs one. The
+    quadrature follows a function that changes, but on a GPU and in replicas: give a horizon there.
 
     >>> import numpy as np, torch, tangentbundle as tb
     >>> g = tb.ImpulseResponse(lambda t: t * torch.exp(-t))
@@ -131,7 +149,9 @@ class ImpulseResponse(FunctionFilter):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise InvalidInputError(f"expected a function of the time, a tensor, got {self.function!r}.")
+            raise InvalidInputError(
+                f"expected a function of the time, a tensor, got {self.function!r}."
+            )
         if self.horizon is not None:
             self.horizon = float(positive_scalar(self.horizon, "horizon"))
         if not any(p.is_meta for p in self.parameters()):  # as while a network is read from a file
@@ -149,8 +169,8 @@ class ImpulseResponse(FunctionFilter):
             if (rough - sums.sum(1)).abs().sum() <= 1e-7 * sums.abs().sum():
                 return fine
         raise InvalidInputError(
-            f"quadrature does not follow this impulse response on [0, {horizon:.4g}]: it jumps or oscillates. End "
-            "the horizon at a jump, add several impulse responses, or use FIR."
+            f"quadrature does not follow this impulse response on [0, {horizon:.4g}]: it jumps or "
+            "oscillates. End the horizon at a jump, add several impulse responses, or use FIR."
         )
 
     def _quadrature(self, horizon: float, splits: int) -> Quadrature:
@@ -160,7 +180,9 @@ class ImpulseResponse(FunctionFilter):
         return Quadrature(times, weights.to(device), self._values(times).detach())
 
     def _values(self, times: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self.call(times), dtype=times.dtype, device=times.device).expand(times.shape)
+        return torch.as_tensor(self.call(times), dtype=times.dtype, device=times.device).expand(
+            times.shape
+        )
 
     def _decay(self) -> float:
         device = next((p.device for p in self.parameters()), "cpu")
@@ -169,7 +191,9 @@ class ImpulseResponse(FunctionFilter):
         finite(size, "the impulse response")
         alive = torch.nonzero(size > 1e-14 * size.max())
         if len(alive) == 0 or int(alive[-1]) == len(grid) - 1:
-            raise InvalidInputError("this impulse response does not decay (or is zero); give horizon=...")
+            raise InvalidInputError(
+                "this impulse response does not decay (or is zero); give horizon=..."
+            )
         return float(grid[int(alive[-1]) + 1])
 
     def impulses(self) -> Impulses:
@@ -178,8 +202,8 @@ class ImpulseResponse(FunctionFilter):
         if is_batched(values):
             if self.horizon is None:
                 raise InvalidInputError(
-                    "an impulse response that differs between replicas needs a horizon: ImpulseResponse(module, "
-                    "horizon=...)."
+                    "an impulse response that differs between replicas needs a horizon: "
+                    "ImpulseResponse(module, horizon=...)."
                 )
         elif is_seen(values) and not torch.equal(values, rule.values):
             rule = self._choose_rule()
@@ -190,15 +214,19 @@ class ImpulseResponse(FunctionFilter):
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         parts = self.impulses()
         times, weights = parts.times.to(lam.device), parts.weights.to(lam.device)
-        flat = torch.cat([torch.exp(-block[:, None] * times) @ weights for block in lam.reshape(-1).split(4096)])
+        flat = torch.cat(
+            [torch.exp(-block[:, None] * times) @ weights for block in lam.reshape(-1).split(4096)]
+        )
         return flat.reshape(lam.shape)
 
 
 @dataclass(eq=False)
 class Polynomial(Parametric):
-    r"""The paper's alternative algebra: :math:`\sum_k h_k \Delta^k`, response :math:`\sum_k h_k (-\lambda)^k`.
+    r"""The paper's alternative algebra: :math:`\sum_k h_k \Delta^k`, response
+    :math:`\sum_k h_k (-\lambda)^k`.
 
-    (The paper writes the response with :math:`\lambda^k`; the sign follows from :math:`\Delta \Phi = -\lambda \Phi`.)
+    (The paper writes the response with :math:`\lambda^k`; the sign follows from
+    :math:`\Delta \Phi = -\lambda \Phi`.)
 
     >>> import tangentbundle as tb
     >>> float(tb.Polynomial([1.0, -0.2]).response([3.0])[0])
@@ -219,8 +247,9 @@ class Polynomial(Parametric):
 class Spectral(FunctionFilter):
     r"""Any response, as a torch function of :math:`\lambda`.
 
-    A function that is a ``torch.nn.Module`` is learned where a layer has the filter, and saved with it; it maps a
-    tensor of eigenvalues to one of the same shape. ``tensors`` lists what another function learns, outside of layers.
+    A function that is a ``torch.nn.Module`` is learned where a layer has the filter, and saved with
+    it; it maps a tensor of eigenvalues to one of the same shape. ``tensors`` lists what another
+    function learns, outside of layers.
 
     >>> import torch, tangentbundle as tb
     >>> bool(tb.Spectral(lambda lam: 1 / (1 + lam) ** 2).is_lowpass())
@@ -236,7 +265,9 @@ class Spectral(FunctionFilter):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise InvalidInputError(f"expected a function of the eigenvalues, a tensor, got {self.function!r}.")
+            raise InvalidInputError(
+                f"expected a function of the eigenvalues, a tensor, got {self.function!r}."
+            )
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         found = self.call(lam)
@@ -246,8 +277,8 @@ class Spectral(FunctionFilter):
             values, problem = None, error
         if values is None or values.is_complex():
             raise InvalidInputError(
-                f"the function of {self} must return a real number for each of the {lam.numel()} eigenvalues, got "
-                f"{found!s:.80}."
+                f"the function of {self} must return a real number for each of the {lam.numel()} "
+                f"eigenvalues, got {found!s:.80}."
             ) from (problem if values is None else None)
         return values.to(lam.dtype)
 
@@ -258,7 +289,8 @@ class Spectral(FunctionFilter):
 @half_line("strength")
 @dataclass(eq=False)
 class Tikhonov(Parametric):
-    r"""The smoother :math:`1/(1 + a\lambda)`: minimises :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`.
+    r"""The smoother :math:`1/(1 + a\lambda)`: minimises
+    :math:`|y - x|^2 + a \langle y, -\Delta y \rangle`.
 
     ``strength`` a may be a tensor to learn, which acts by its absolute value.
 

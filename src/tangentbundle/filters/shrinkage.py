@@ -1,14 +1,17 @@
-r"""Choice of a denoising filter by its estimated risk, from Chebyshev moments: no candidate is applied.
+r"""Choice of a denoising filter by its estimated risk, from Chebyshev moments: no candidate is
+applied.
 
-A signal x with noise n of known covariance is filtered by :math:`H = \hat h(-\Delta)`. Stein's unbiased estimate of
-the risk :math:`E\,\|Hx - (x - n)\|^2`, in the mass inner product in which :math:`\Delta` is self-adjoint, is
+A signal x with noise n of known covariance is filtered by :math:`H = \hat h(-\Delta)`. Stein's
+unbiased estimate of the risk :math:`E\,\|Hx - (x - n)\|^2`, in the mass inner product in which
+:math:`\Delta` is self-adjoint, is
 
 .. math:: \langle x, (1 - \hat h)^2(-\Delta)\, x \rangle - E \langle n, n \rangle
           + 2\, E \langle n, \hat h(-\Delta)\, n \rangle .
 
 All three terms are sums over Chebyshev coefficients of the responses times the moments
-:math:`\langle x, T_m x \rangle` and :math:`E \langle n, T_m n \rangle`, which one recurrence on the data and on random
-probes gives, on the device of the operator. Probes of uneven noise are random signs times its standard deviations.
+:math:`\langle x, T_m x \rangle` and :math:`E \langle n, T_m n \rangle`, which one recurrence on the
+data and on random probes gives, on the device of the operator. Probes of uneven noise are random
+signs times its standard deviations.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from .responses import Parametric, Spectral
 
 @dataclass(eq=False)
 class Rational(Parametric):
-    r"""The low-pass response :math:`1/(1 + (\lambda/c)^p)`; the identity for an infinite cut-off c."""
+    r"""The low-pass response :math:`1/(1 + (\lambda/c)^p)`; the identity for an infinite cut-off
+    c."""
 
     cutoff: float
     power: float
@@ -41,13 +45,15 @@ class Rational(Parametric):
 
 
 def rational_family(top: float) -> list[Filter]:
-    """The identity, and for three powers 20 cut-offs from four decades below to half a decade above ``top``."""
+    """The identity, and for three powers 20 cut-offs from four decades below to half a decade above
+    ``top``."""
     cuts = top * np.logspace(-4.0, 0.5, 20)
     return [Rational(np.inf, 1.0), *(Rational(float(c), p) for p in (1.0, 2.0, 4.0) for c in cuts)]
 
 
 def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int) -> np.ndarray:
-    """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on the band of the operator."""
+    """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on the band of the
+    operator."""
     indptr, cols, values, order, mass = operator.curve
     matrix, band = along_curve(indptr, cols, values, order), band_of(operator)
     weights = (mass / mass.mean()).index_select(0, order)
@@ -55,14 +61,18 @@ def laplacian_moments(operator: ConnectionLaplacian, x: torch.Tensor, terms: int
 
 
 def least_risk(
-    operator: ConnectionLaplacian, x: torch.Tensor, signs: torch.Tensor, variances: torch.Tensor | None = None
+    operator: ConnectionLaplacian,
+    x: torch.Tensor,
+    signs: torch.Tensor,
+    variances: torch.Tensor | None = None,
 ) -> tuple[Filter, float]:
-    r"""The low-pass filter of least estimated risk for a noisy signal ``(n, d, c)``, and the variance of the noise.
+    r"""The low-pass filter of least estimated risk for a noisy signal ``(n, d, c)``, and the
+    variance of the noise.
 
-    ``signs`` (n, d, probes) are random signs. ``variances`` (n,) are those of the noise where they are known; the
-    second answer is then one. Otherwise the noise is white, and its variance the least ratio of
-    :math:`\langle x, \lambda^{2m} x \rangle` for data and random signs over m = 1, ..., 4: an upper bound where the
-    field itself reaches the highest frequencies.
+    ``signs`` (n, d, probes) are random signs. ``variances`` (n,) are those of the noise where they
+    are known; the second answer is then one. Otherwise the noise is white, and its variance the
+    least ratio of :math:`\langle x, \lambda^{2m} x \rangle` for data and random signs over m = 1,
+    ..., 4: an upper bound where the field itself reaches the highest frequencies.
     """
     band, channels = band_of(operator), x.shape[2]
     family = rational_family(band.top)
@@ -79,6 +89,9 @@ def least_risk(
     variance = 1.0
     if variances is None:
         high = [Spectral(lambda lam, m=m: (lam / band.top) ** m) for m in (2, 4, 6, 8)]  # type: ignore[misc]
-        variance = max(float((energies(high, data) / energies(high, probes)).min()), 1e-14 * float(data[0] / probes[0]))
+        variance = max(
+            float((energies(high, data) / energies(high, probes)).min()),
+            1e-14 * float(data[0] / probes[0]),
+        )
     risks = energies(residuals, data).clip(min=0.0) + 2 * variance * energies(family, probes)
     return family[int(np.argmin(risks))], variance

@@ -1,7 +1,9 @@
-r"""The climatology of a series, its mean and cycle, and the drift of the mean up to a recent window.
+r"""The climatology of a series, its mean and cycle, and the drift of the mean up to a recent
+window.
 
-The mean of W anomalies at point i has the sampling variance :math:`v_W s_i^2`, with :math:`s_i` their relative size. A
-recent window departs from the training mean by a drift and sampling errors; James and Stein's shrinkage of it gives
+The mean of W anomalies at point i has the sampling variance :math:`v_W s_i^2`, with :math:`s_i`
+their relative size. A recent window departs from the training mean by a drift and sampling errors;
+James and Stein's shrinkage of it gives
 
 .. math:: \hat\mu_i = \mu_i + g_i\,(\bar x_{W,i} - \mu_i), \quad
           g_i = \frac{\delta s_i}{\delta s_i + (v_W + v_T)\,s_i^2}, \quad
@@ -21,8 +23,8 @@ from ..errors import InvalidInputError
 class Climate:
     """Mean ``(n, d)`` and cycle ``(P, n, d)`` of a series of ``length`` fields.
 
-    ``sizes (n,)`` are the relative sizes of anomalies, root mean square one. For sampling errors anomalies count as a
-    first-order autoregression with ``variance`` and lag-one ``correlation``.
+    ``sizes (n,)`` are the relative sizes of anomalies, root mean square one. For sampling errors
+    anomalies count as a first-order autoregression with ``variance`` and lag-one ``correlation``.
     """
 
     mean: np.ndarray = field(repr=False)
@@ -39,8 +41,8 @@ class Climate:
         fewest = int(np.bincount(phases, minlength=period).min())
         if fewest < 3:
             raise InvalidInputError(
-                f"a period of {period} steps needs each phase at least 3 times in training, but one occurs {fewest} "
-                "times. Give a longer series, or no period."
+                f"a period of {period} steps needs each phase at least 3 times in training, but "
+                f"one occurs {fewest} times. Give a longer series, or no period."
             )
         means = np.stack([values[phases == p].mean(axis=0) for p in range(period)])
         mean, cycle = means.mean(axis=0), means - means.mean(axis=0)
@@ -48,8 +50,12 @@ class Climate:
         energy = np.square(anomalies).mean(axis=(0, 2))
         sizes = np.maximum(np.sqrt(energy / max(float(energy.mean()), 1e-300)), 1e-6)
         window = max(count // 10, 2)
-        blocks = np.stack([part.mean(axis=0) for part in np.array_split(anomalies, count // window)])
-        spread = float(np.square(blocks - blocks.mean(axis=0)).mean() / max(float(energy.mean()), 1e-300))
+        blocks = np.stack(
+            [part.mean(axis=0) for part in np.array_split(anomalies, count // window)]
+        )
+        spread = float(
+            np.square(blocks - blocks.mean(axis=0)).mean() / max(float(energy.mean()), 1e-300)
+        )
         correlation = fitted_correlation(spread, window, count)
         removed = mean_variance(correlation, count) + cycle_variance(correlation, count, period)
         return cls(mean, cycle, count, sizes, float(energy.mean()) / (1 - removed), correlation)
@@ -59,45 +65,66 @@ class Climate:
         return self.mean + self.cycle[steps % len(self.cycle)]
 
     def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray]:
-        """The climatology now, given recent fields ``(W, n, d)`` at steps, and the gain ``(n,)`` of the shrinkage."""
-        change, variance = (recent - self.at(steps)).mean(axis=0), self._mean_variance(len(recent), self.length)
-        drift = max(float(np.square(change).mean()) - variance, 0.0) * self.sizes / self.sizes.mean()
+        """The climatology now, given recent fields ``(W, n, d)`` at steps, and the gain ``(n,)`` of
+        the shrinkage."""
+        change, variance = (
+            (recent - self.at(steps)).mean(axis=0),
+            self._mean_variance(len(recent), self.length),
+        )
+        drift = (
+            max(float(np.square(change).mean()) - variance, 0.0) * self.sizes / self.sizes.mean()
+        )
         gain = drift / np.maximum(drift + variance * self.sizes**2, 1e-300)
         return replace(self, mean=self.mean + gain[:, None] * change), gain
 
     def _mean_variance(self, *counts: int) -> float:
         return self.variance * sum(mean_variance(self.correlation, count) for count in counts)
 
-    def errors(self, gain: np.ndarray, window: int, since: np.ndarray, memory: np.ndarray) -> np.ndarray:
-        """Variances ``(H, n)`` that errors of mean and cycle add to forecasts, ``since (H,)`` steps after training.
+    def errors(
+        self, gain: np.ndarray, window: int, since: np.ndarray, memory: np.ndarray
+    ) -> np.ndarray:
+        """Variances ``(H, n)`` that errors of mean and cycle add to forecasts, ``since (H,)`` steps
+        after training.
 
-        They count twice: they shift forecasts, and held-out errors about the same mean are too small. Soon after
-        training a field and that mean err alike, which makes up for it where the forecast, by its ``memory (H,)`` of
-        the last anomaly, has not used it already.
+        They count twice: they shift forecasts, and held-out errors about the same mean are too
+        small. Soon after training a field and that mean err alike, which makes up for it where the
+        forecast, by its ``memory (H,)`` of the last anomaly, has not used it already.
         """
         mean = 2 * self._mean_variance(self.length) + gain * self._mean_variance(window)
         shared = (1 - self.correlation**self.length) / (self.length * (1 - self.correlation))
-        known = np.maximum(self.correlation ** np.maximum(since, 1) - memory, 0.0) * 2 * self.variance * shared
+        known = (
+            np.maximum(self.correlation ** np.maximum(since, 1) - memory, 0.0)
+            * 2
+            * self.variance
+            * shared
+        )
         cycle = 2 * self.variance * cycle_variance(self.correlation, self.length, len(self.cycle))
         free = (1 - memory)[:, None]
         return np.maximum(free**2 * mean - free * known[:, None] + cycle, 0.0) * self.sizes**2
 
 
 def mean_variance(correlation: float, count: int) -> float:
-    """The variance of the mean of successive values of a first-order autoregression of variance one."""
+    """The variance of the mean of successive values of a first-order autoregression of variance
+    one."""
     lags = np.arange(1, count)
     return float(count + 2 * ((count - lags) * correlation**lags).sum()) / count**2
 
 
 def cycle_variance(correlation: float, count: int, period: int) -> float:
-    """The variance of the departures of phases from the mean, averaged over phases, for long such series."""
+    """The variance of the departures of phases from the mean, averaged over phases, for long such
+    series."""
     cosines = np.cos(2 * np.pi * np.arange(1, period) / period)
-    return float((1 - correlation**2) * (1 / (1 - 2 * correlation * cosines + correlation**2)).sum()) / count
+    return (
+        float((1 - correlation**2) * (1 / (1 - 2 * correlation * cosines + correlation**2)).sum())
+        / count
+    )
 
 
 def fitted_correlation(measured: float, window: int, count: int) -> float:
-    """The lag-one correlation, at least 0, at which means over ``window`` of ``count`` values have the variance
-    ``measured`` about the mean of all, in units of that of single values."""
+    """The lag-one correlation, at least 0, at which means over ``window`` of ``count`` values have
+    the variance ``measured`` about the mean of all, in units of that of single values."""
     grid = np.linspace(0, 1 - 1 / count, 200)
-    short, full = (np.array([mean_variance(correlation, w) for correlation in grid]) for w in (window, count))
+    short, full = (
+        np.array([mean_variance(correlation, w) for correlation in grid]) for w in (window, count)
+    )
     return float(np.interp(measured, (short - full) / (1 - full), grid))

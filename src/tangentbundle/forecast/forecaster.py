@@ -27,9 +27,9 @@ from .methods import ForecastMethod, LeadSkill, Record, fill_gaps
 class FieldForecaster(BaseEstimator):
     r"""Forecasts a vector field on a manifold from its past, with uncertainty.
 
-    A field is climatology plus anomaly. The climatology now is estimated from training and from the recent window; the
-    anomaly is forecast by ``method``. At long lead times the forecast reverts to the climatology. Standard deviations
-    and intervals come from forecasts of held-out times.
+    A field is climatology plus anomaly. The climatology now is estimated from training and from the
+    recent window; the anomaly is forecast by ``method``. At long lead times the forecast reverts to
+    the climatology. Standard deviations and intervals come from forecasts of held-out times.
 
     Args:
         method: ``Autoregression(...)``, ``Persistence()`` or ``Climatology()``; default the first.
@@ -38,21 +38,25 @@ class FieldForecaster(BaseEstimator):
         period: steps of a cycle in time; default no cycle.
 
     Attributes:
-        climate_: mean and cycle of the training series.
-        fitted_: the fitted method.
-        skill_: a ``LeadSkill(lead, error, persistence, climatology)`` for each lead time up to the first at which the
-            forecast reverts to the climatology: root mean square errors of held-out forecasts, in units of the series,
-            with the skill ``over_climatology``. Empty if the record is too short to hold out any.
+        climate_: mean and cycle of the training series. fitted_: the fitted method. skill_: a
+        ``LeadSkill(lead, error, persistence, climatology)`` for each lead time up to the first at
+        which the
+            forecast reverts to the climatology: root mean square errors of held-out forecasts, in
+            units of the series, with the skill ``over_climatology``. Empty if the record is too
+            short to hold out any.
         normal_share_: share of the series' energy off the tangent spaces, lost by projection.
 
     >>> import numpy as np, tangentbundle as tb
     >>> sphere = tb.manifolds.Sphere(2)
     >>> points = sphere.sample(60, seed=0)
     >>> mode, wave = sphere.gradient_field(points, 1), np.sin(2 * np.pi * np.arange(116) / 12)
-    >>> series = wave[:, None, None] * mode                        # (T, n, D)
+    >>> series = wave[:, None, None] * mode  # (T, n, D)
     >>> forecaster = tb.FieldForecaster(manifold=sphere).fit(points, series[:96])
     >>> future, std = forecaster.predict(series[72:96], horizon=20, return_std=True)
-    >>> [row.lead for row in forecaster.skill_[:3]], bool(forecaster.skill_[0].over_climatology > 0.9)
+    >>> (
+    ...     [row.lead for row in forecaster.skill_[:3]],
+    ...     bool(forecaster.skill_[0].over_climatology > 0.9),
+    ... )
     ([1, 2, 3], True)
     >>> future.shape, std.shape, bool(np.abs(future - series[96:])[:6].max() < 0.05)
     ((20, 60, 3), (20, 60, 3), True)
@@ -68,8 +72,8 @@ class FieldForecaster(BaseEstimator):
     def fit(self, points, series, times=None):
         """Fit to points ``(n, D)`` and a series ``(T, n, D)`` of ambient vectors.
 
-        ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers; default one step
-        after the other.
+        ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers;
+        default one step after the other.
         """
         points = validate_data(self, of_kind(points)[0], dtype=np.float64, ensure_all_finite=False)
         finite(float_tensor(points, "points")[0], "points")
@@ -77,26 +81,34 @@ class FieldForecaster(BaseEstimator):
             raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
         method = Autoregression() if self.method is None else self.method
         if not isinstance(method, ForecastMethod):
-            raise InvalidInputError(f"method must be an object such as Autoregression(), got {method!r}.")
+            raise InvalidInputError(
+                f"method must be an object such as Autoregression(), got {method!r}."
+            )
         period = 1 if self.period is None else positive_integer(self.period, "period")
         # with fewer than 16 fields, no error of the climatology is known
         series = checked_fields(series, points.shape, 16, "the series")
         self.clock_, steps = Clock.of(times, len(series))
         self.frames_ = TangentSpaces.of(points, self.dim, self.manifold).frames
         values = np.einsum("nij,tni->tnj", self.frames_, series, optimize=True)
-        self.normal_share_ = check_tangent(series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2]))
+        self.normal_share_ = check_tangent(
+            series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2])
+        )
         self.scale_ = float(values.std(axis=0).mean())
         if self.scale_ <= 1e-9 * float(np.abs(values).max()):
-            raise InvalidInputError("the series is constant: there is nothing to learn. Its forecast is its value.")
+            raise InvalidInputError(
+                "the series is constant: there is nothing to learn. Its forecast is its value."
+            )
         values /= self.scale_
         self.climate_ = Climate.of(values, steps, period)
         anomalies = values - self.climate_.at(steps)
         self.last_step_ = int(steps[-1])
-        fitted = self.fitted_ = method.fit(Record(*fill_gaps(anomalies, steps), points, self.frames_))
+        fitted = self.fitted_ = method.fit(
+            Record(*fill_gaps(anomalies, steps), points, self.frames_)
+        )
         if fitted.reach > 0 and fitted.evaluate(1, fitted.window) is None:
             warnings.warn(
-                f"a series of {len(series)} fields is too short, or has too many gaps, for {type(method).__name__}: "
-                "forecasts are the climatology. Give a longer series.",
+                f"a series of {len(series)} fields is too short, or has too many gaps, for "
+                f"{type(method).__name__}: forecasts are the climatology. Give a longer series.",
                 NoInformationWarning,
                 stacklevel=outside(),
             )
@@ -104,28 +116,36 @@ class FieldForecaster(BaseEstimator):
 
     @property
     def skill_(self) -> list[LeadSkill]:
-        """Errors of held-out forecasts next to those of persistence and of the climatology, for each lead time."""
+        """Errors of held-out forecasts next to those of persistence and of the climatology, for
+        each lead time."""
         check_is_fitted(self, "fitted_")
         return self.fitted_.skill(self.scale_)
 
     @threads_by_size
     def predict(self, recent, horizon, times=None, return_std=False):
-        """The next ``horizon`` fields ``(horizon, n, D)`` after recent ones ``(W, n, D)``, W of at least 1.
+        """The next ``horizon`` fields ``(horizon, n, D)`` after recent ones ``(W, n, D)``, W of at
+        least 1.
 
-        ``times`` ``(W,)`` are those of the recent fields, of the kind ``fit`` had. Without them the recent fields are
-        taken to end where training ended, as far as the cycle goes. With ``return_std`` also the standard deviation of
-        each ambient component.
+        ``times`` ``(W,)`` are those of the recent fields, of the kind ``fit`` had. Without them the
+        recent fields are taken to end where training ended, as far as the cycle goes. With
+        ``return_std`` also the standard deviation of each ambient component.
         """
         check_is_fitted(self, "fitted_")
         horizon = positive_integer(horizon, "horizon")
         kind = of_kind(recent)[1]
         recent = checked_fields(recent, self.frames_.shape[:2], 1, "the recent fields")
         count = len(recent)
-        steps = self.last_step_ + 1 - np.arange(count, 0, -1) if times is None else self.clock_.steps(times, count)
+        steps = (
+            self.last_step_ + 1 - np.arange(count, 0, -1)
+            if times is None
+            else self.clock_.steps(times, count)
+        )
         values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
         values, _, usable = fill_gaps(values, steps)
         if not usable.all():
-            raise InvalidInputError("the recent fields have a gap of more than one step. Give those after it only.")
+            raise InvalidInputError(
+                "the recent fields have a gap of more than one step. Give those after it only."
+            )
         steps = steps[0] + np.arange(len(values))
         climate, gain = self.climate_.current(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
@@ -137,15 +157,24 @@ class FieldForecaster(BaseEstimator):
         memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))
         errors = climate.errors(gain, len(values), ahead - self.last_step_, memory)
         variance = np.stack([lead.variance for lead in held_out]) + errors
-        return field, kind.wrap(self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2))
+        return field, kind.wrap(
+            self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2)
+        )
 
     def predict_interval(self, recent, horizon, times=None, level=0.9):
-        """Bounds ``(horizon, n, D)``, lower and upper, of each ambient component of the next fields.
+        """Bounds ``(horizon, n, D)``, lower and upper, of each ambient component of the next
+        fields.
 
-        They lie as many standard deviations from the forecast as the share ``level`` of held-out errors at that lead.
+        They lie as many standard deviations from the forecast as the share ``level`` of held-out
+        errors at that lead.
         """
         level = share(level)
         field, std = self.predict(recent, horizon, times=times, return_std=True)
         held_out = self.fitted_.held_out(len(recent), len(field))
-        width = of_kind(std)[1].wrap(np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None]) * std
+        width = (
+            of_kind(std)[1].wrap(
+                np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None]
+            )
+            * std
+        )
         return field - width, field + width

@@ -1,4 +1,5 @@
-"""What a forecasting method is given, what it gives back, and the two simplest methods: climatology and persistence."""
+"""What a forecasting method is given, what it gives back, and the two simplest methods: climatology
+and persistence."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock, in frames ``(n, D, d)`` at points.
+    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock, in frames
+    ``(n, D, d)`` at points.
 
     ``observed (T,)`` is false where fields were filled in, ``usable (T,)`` where they are missing.
     """
@@ -23,7 +25,8 @@ class Record:
     frames: np.ndarray
 
     def origins(self, lead: int, window: int) -> np.ndarray:
-        """Steps with ``window`` usable fields up to them and an observed field ``lead`` steps later."""
+        """Steps with ``window`` usable fields up to them and an observed field ``lead`` steps
+        later."""
         t = np.arange(window - 1, len(self.anomalies) - lead)
         usable = self.usable[t[:, None] - np.arange(window)].all(axis=1)
         return t[usable & self.observed[t + lead]]
@@ -32,7 +35,8 @@ class Record:
 def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fields ``(T', n, d)`` at every step, whether each was observed, and whether it can be used.
 
-    Gaps of one step are filled with the mean of their neighbours; longer ones are zero and not usable.
+    Gaps of one step are filled with the mean of their neighbours; longer ones are zero and not
+    usable.
     """
     places = steps - steps[0]
     full = np.zeros((places[-1] + 1, *values.shape[1:]))
@@ -44,7 +48,8 @@ def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 class LeadSkill(NamedTuple):
-    """Root mean square length of the errors of forecasts of held-out times, in units of the series."""
+    """Root mean square length of the errors of forecasts of held-out times, in units of the
+    series."""
 
     lead: int  # steps ahead
     error: float  # of the forecaster; that of the climatology where it reverts to it
@@ -53,34 +58,48 @@ class LeadSkill(NamedTuple):
 
     @property
     def over_climatology(self) -> float:
-        """One minus the ratio of mean squared errors: 1 for a perfect forecast, 0 or less without skill."""
+        """One minus the ratio of mean squared errors: 1 for a perfect forecast, 0 or less without
+        skill."""
         return 1 - (self.error / max(self.climatology, 1e-300)) ** 2
 
 
 class HeldOut:
-    """Quality of held-out forecasts ``(m, n, d)`` of one lead time, which started from the ``latest`` anomalies.
+    """Quality of held-out forecasts ``(m, n, d)`` of one lead time, which started from the
+    ``latest`` anomalies.
 
-    ``factor`` in [0, 1], the slope of the truth on forecasts, damps them; ``skill`` is the share of variance they then
-    explain, ``variance (n,)`` that of a coordinate's error; ``residuals (q,)`` are quantiles of standardised errors.
-    ``persistence`` and ``climatology`` are the mean squared errors of the last anomaly and of none.
+    ``factor`` in [0, 1], the slope of the truth on forecasts, damps them; ``skill`` is the share of
+    variance they then explain, ``variance (n,)`` that of a coordinate's error; ``residuals (q,)``
+    are quantiles of standardised errors. ``persistence`` and ``climatology`` are the mean squared
+    errors of the last anomaly and of none.
     """
 
     def __init__(self, forecasts: np.ndarray, latest: np.ndarray, truth: np.ndarray) -> None:
-        self.persistence, self.climatology = float(np.square(latest - truth).mean()), float(np.square(truth).mean())
-        self.factor = float(np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0))
+        self.persistence, self.climatology = (
+            float(np.square(latest - truth).mean()),
+            float(np.square(truth).mean()),
+        )
+        self.factor = float(
+            np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0)
+        )
         errors = self.factor * forecasts - truth
         self.variance = np.square(errors).mean(axis=(0, 2))
         self.skill = 1 - float(self.variance.mean()) / max(self.climatology, 1e-300)
         sizes = []
-        for part in np.array_split(np.arange(len(errors)), 5):  # by other times, so that tails include the error of std
+        for part in np.array_split(
+            np.arange(len(errors)), 5
+        ):  # by other times, so that tails include the error of std
             rest = np.square(np.delete(errors, part, axis=0)).mean(axis=(0, 2))
-            sizes.append(np.abs(errors[part]) / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None])
+            sizes.append(
+                np.abs(errors[part])
+                / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None]
+            )
         self.residuals = np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500))
 
 
 @dataclass(eq=False)
 class FittedMethod(ABC):
-    """Forecasts of anomalies up to a lead time ``reach`` from at most ``window`` recent ones, with held-out errors."""
+    """Forecasts of anomalies up to a lead time ``reach`` from at most ``window`` recent ones, with
+    held-out errors."""
 
     record: Record = field(repr=False)
     reach: int
@@ -97,14 +116,17 @@ class FittedMethod(ABC):
 
     @abstractmethod
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
-        """Held-out forecasts from windows of this length; None if the record is too short for them."""
+        """Held-out forecasts from windows of this length; None if the record is too short for
+        them."""
 
     def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
         """The next anomalies ``(H, n, d)``: zero from the first lead without skill on."""
         out = np.zeros((horizon, *recent.shape[1:]))
         factors = np.array([held_out.factor for held_out in self._skilful(len(recent), horizon)])
         if len(factors):
-            out[: len(factors)] = factors[:, None, None] * self.forecast(recent[-self.window :], len(factors))
+            out[: len(factors)] = factors[:, None, None] * self.forecast(
+                recent[-self.window :], len(factors)
+            )
         return out
 
     def held_out(self, window: int, horizon: int) -> list[HeldOut]:
@@ -113,17 +135,24 @@ class FittedMethod(ABC):
         return skilful + [self._climatology] * (horizon - len(skilful))
 
     def skill(self, unit: float) -> list[LeadSkill]:
-        """Of each lead up to the first without skill, in multiples of ``unit``; none if the record is too short."""
+        """Of each lead up to the first without skill, in multiples of ``unit``; none if the record
+        is too short."""
         rows, length = [], unit * self.record.anomalies.shape[2] ** 0.5
         skilful = len(self._skilful(self.window, self.reach))
         for lead in range(1, min(skilful + 1, self.reach) + 1):
             if (found := self._held_out[lead, self.window]) is not None:
                 own = float(found.variance.mean()) if lead <= skilful else found.climatology
-                rows.append(LeadSkill(lead, *(length * e**0.5 for e in (own, found.persistence, found.climatology))))
+                rows.append(
+                    LeadSkill(
+                        lead,
+                        *(length * e**0.5 for e in (own, found.persistence, found.climatology)),
+                    )
+                )
         return rows
 
     def _skilful(self, window: int, horizon: int, least: float = 0.01) -> list[HeldOut]:
-        """Of the leads before the first whose held-out forecasts explain less than a share of the variance."""
+        """Of the leads before the first whose held-out forecasts explain less than a share of the
+        variance."""
         window, found = min(window, self.window), []
         for lead in range(1, min(horizon, self.reach) + 1):
             if (lead, window) not in self._held_out:

@@ -1,1 +1,2 @@
-"""From points to tangent spaces: kernels, neighbour search, scale, dimension, local frames and transport."""
+"""From points to tangent spaces: kernels, neighbour search, scale, dimension, local frames and
+transport."""

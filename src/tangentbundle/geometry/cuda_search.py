@@ -1,4 +1,5 @@
-"""The Triton kernel that finds all pairs of points within a radius: counts first, then writes them, sorted."""
+"""The Triton kernel that finds all pairs of points within a radius: counts first, then writes them,
+sorted."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def _near(
     axes, starts, blocks, indptr, indices, distances, limit, n, stride,
     DIMS: tl.constexpr, BLOCK: tl.constexpr, FILL: tl.constexpr,
 ):  # fmt: skip
-    """A program has the rows of a block: all points of the blocks near it are looked at, in order."""
+    """A program has the rows of a block: all points of the blocks near it are looked at, in
+    order."""
     own = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     count = tl.zeros((BLOCK,), tl.int64)
     within = tl.load(limit)  # not an argument: Triton passes numbers in single precision
@@ -27,12 +29,22 @@ def _near(
         other = tl.load(blocks + pair).to(tl.int32) * BLOCK + tl.arange(0, BLOCK)
         squares = tl.zeros((BLOCK, BLOCK), axes.dtype.element_ty)
         for a in range(DIMS):
-            step = tl.load(axes + a * stride + own)[:, None] - tl.load(axes + a * stride + other)[None, :]
+            step = (
+                tl.load(axes + a * stride + own)[:, None]
+                - tl.load(axes + a * stride + other)[None, :]
+            )
             squares += step * step
-        near = (squares <= within) & (own[:, None] != other[None, :]) & (own < n)[:, None] & (other < n)[None, :]
+        near = (
+            (squares <= within)
+            & (own[:, None] != other[None, :])
+            & (own < n)[:, None]
+            & (other < n)[None, :]
+        )
         if FILL:
             place = count[:, None] + tl.cumsum(near.to(tl.int32), 1) - 1
-            tl.store(indices + place, other[None, :] + tl.zeros((BLOCK, BLOCK), tl.int32), mask=near)
+            tl.store(
+                indices + place, other[None, :] + tl.zeros((BLOCK, BLOCK), tl.int32), mask=near
+            )
             tl.store(distances + place, tl.sqrt(squares), mask=near)
         count += tl.sum(near.to(tl.int32), 1)
     if not FILL:
@@ -55,7 +67,19 @@ def cuda_ball_edges(
     degrees = torch.empty(n, dtype=torch.int64, device=device)
     options = {"DIMS": dims, "BLOCK": BLOCK, "num_warps": 1}
     with torch.cuda.device_of(axes):
-        _near[(programs,)](axes, starts, second, degrees, second, axes, limit, n, axes.shape[1], FILL=False, **options)
+        _near[(programs,)](
+            axes,
+            starts,
+            second,
+            degrees,
+            second,
+            axes,
+            limit,
+            n,
+            axes.shape[1],
+            FILL=False,
+            **options,
+        )
         indptr = pad(degrees.cumsum(0), (1, 0))
         allow(edges := int(indptr[-1]))
         indices = torch.empty(edges, dtype=torch.int32, device=device)

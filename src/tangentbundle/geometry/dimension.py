@@ -20,7 +20,8 @@ SIZES = (6, 8, 12, 16, 24, 32, 48)
 """Neighbourhood sizes looked at, smallest first."""
 
 Spectra = Iterable[tuple[int, np.ndarray]]
-"""Neighbourhood sizes, and the variances ``(m, q)`` of m neighbourhoods of that size, descending."""
+"""Neighbourhood sizes, and the variances ``(m, q)`` of m neighbourhoods of that size,
+descending."""
 
 
 class DimensionRule(ABC):
@@ -28,7 +29,8 @@ class DimensionRule(ABC):
 
     @abstractmethod
     def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
-        """An estimate at every point looked at, ``(m,)``; ``eps_pca`` is the squared radius of local PCA, if given."""
+        """An estimate at every point looked at, ``(m,)``; ``eps_pca`` is the squared radius of
+        local PCA, if given."""
 
     def combine(self, local: np.ndarray) -> int:
         """The dimension of the cloud: the median of the local estimates."""
@@ -37,11 +39,13 @@ class DimensionRule(ABC):
 
 @dataclass(frozen=True)
 class VarianceShare(DimensionRule):
-    r"""The paper's rule, on the singular values :math:`\beta_{i,1} \ge \beta_{i,2} \ge \dots` of local PCA.
+    r"""The paper's rule, on the singular values :math:`\beta_{i,1} \ge \beta_{i,2} \ge \dots` of
+    local PCA.
 
-    The local dimension is the least :math:`\hat d_i` with :math:`\sum_{j \le \hat d_i} \beta_{i,j} \ge \gamma \sum_j
-    \beta_{i,j}`. Local PCA is that of Algorithm 1: all points in the ball of radius :math:`\sqrt{\epsilon_{PCA}}`,
-    displacements from its centre. It needs ``eps_pca``. The dimension is the median of the local ones, or with
+    The local dimension is the least :math:`\hat d_i` with
+    :math:`\sum_{j \le \hat d_i} \beta_{i,j} \ge \gamma \sum_j \beta_{i,j}`. Local PCA is that of
+    Algorithm 1: all points in the ball of radius :math:`\sqrt{\epsilon_{PCA}}`, displacements from
+    its centre. It needs ``eps_pca``. The dimension is the median of the local ones, or with
     ``mean=True`` their mean, rounded.
 
     >>> VarianceShare(0.8).count(np.array([[1.0, 1.0, 0.1]])).tolist()
@@ -63,7 +67,9 @@ class VarianceShare(DimensionRule):
 
     def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
         if eps_pca is None:
-            raise InvalidInputError("VarianceShare looks at balls of radius sqrt(eps_pca): give eps_pca=... too.")
+            raise InvalidInputError(
+                "VarianceShare looks at balls of radius sqrt(eps_pca): give eps_pca=... too."
+            )
         radius = float(np.sqrt(eps_pca))
         pca = local_pca(points, radius_graph(points, radius), radius, axes=0, center=False)
         rounding = 1e-13 * pca.variances[:, :1]
@@ -75,12 +81,14 @@ class VarianceShare(DimensionRule):
 
 @dataclass(frozen=True)
 class WidestGap(DimensionRule):
-    """The default: the widest ratio of consecutive mean variances, at the smallest size that shows one.
+    """The default: the widest ratio of consecutive mean variances, at the smallest size that shows
+    one.
 
-    Curvature fills small gaps at large sizes, noise at small ones; so sizes are tried from the smallest up, and the
-    first with a ratio above ``clear`` decides. Without any, the widest ratio among sizes of at least 12 does if it is
-    above ``faint``, and otherwise the cloud is taken as full-dimensional. A neighbourhood of k points is trusted for
-    dimensions up to k / 3: six points in four dimensions nearly always look flat.
+    Curvature fills small gaps at large sizes, noise at small ones; so sizes are tried from the
+    smallest up, and the first with a ratio above ``clear`` decides. Without any, the widest ratio
+    among sizes of at least 12 does if it is above ``faint``, and otherwise the cloud is taken as
+    full-dimensional. A neighbourhood of k points is trusted for dimensions up to k / 3: six points
+    in four dimensions nearly always look flat.
 
     >>> WidestGap().compare([(24, np.array([[1.0, 0.8, 0.02]] * 4))]).tolist()
     [2, 2, 2, 2]
@@ -118,7 +126,9 @@ class WidestGap(DimensionRule):
             large = [size for size in gaps if size >= 12] or list(gaps)
             best = max(large, key=lambda size: gaps[size])
             if gaps[best] < self.faint and axes <= 8:
-                spanned = max(1, max(gaps) - 1)  # k neighbours span k - 1 directions about their mean
+                spanned = max(
+                    1, max(gaps) - 1
+                )  # k neighbours span k - 1 directions about their mean
                 return np.full(count, min(axes, spanned), dtype=np.int64)
         return 1 + self._ratios(spectrum_of[best], best).argmax(axis=1)
 
@@ -128,7 +138,12 @@ def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
     for size in sizes:
         distances, indices = sampled_nearest(points, size)
         centers = points[sample_rows(points)]
-        yield size, pca_of_nearest(points, distances, indices, centers, axes=0).variances[:, :MAX_VARIANCES]
+        yield (
+            size,
+            pca_of_nearest(points, distances, indices, centers, axes=0).variances[
+                :, :MAX_VARIANCES
+            ],
+        )
 
 
 def resolve_dimension(
@@ -142,19 +157,27 @@ def resolve_dimension(
     """
     rule = WidestGap() if dim is None else dim
     if not isinstance(rule, DimensionRule):
-        if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= points.shape[1]:
+        if (
+            isinstance(dim, bool)
+            or not isinstance(dim, (int, np.integer))
+            or not 1 <= dim <= points.shape[1]
+        ):
             raise InvalidInputError(
-                f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got {dim!r}."
+                f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got "
+                f"{dim!r}."
             )
         return int(dim), None
     local = rule.local(points if isinstance(rule, WidestGap) else np.asarray(points), eps_pca)
     found = rule.combine(local)
     agree = float((local == found).mean())
     if agree < 0.6:
-        counts = {int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)}
+        counts = {
+            int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)
+        }
         warnings.warn(
-            f"only {agree:.0%} of the points have local dimension {found} (points by dimension: {counts}). "
-            "The cloud may be noisy, undersampled or a union of pieces; give dim=... if you know it.",
+            f"only {agree:.0%} of the points have local dimension {found} (points by dimension: "
+            f"{counts}). The cloud may be noisy, undersampled or a union of pieces; give dim=... "
+            "if you know it.",
             DimensionWarning,
             stacklevel=outside(),
         )

@@ -1,11 +1,12 @@
 r"""A basis of each tangent space, by local principal component analysis.
 
 For each point the displacements to its neighbours, weighted by :math:`K(|x_j - x_i|/r_i)`, form
-:math:`B_i \in \mathbb{R}^{D \times k}`. The frame is its first d *left* singular vectors, the eigenvectors of
-:math:`B_i B_i^T`. (The paper prints :math:`B_i^T B_i`, whose eigenvectors live in the space of neighbours.) Whichever
-of the two Gram matrices is smaller is decomposed.
+:math:`B_i \in \mathbb{R}^{D \times k}`. The frame is its first d *left* singular vectors, the
+eigenvectors of :math:`B_i B_i^T`. (The paper prints :math:`B_i^T B_i`, whose eigenvectors live in
+the space of neighbours.) Whichever of the two Gram matrices is smaller is decomposed.
 
-An eigenvector is defined up to its sign, which ``with_stated_signs`` fixes: the entry of largest magnitude is positive.
+An eigenvector is defined up to its sign, which ``with_stated_signs`` fixes: the entry of largest
+magnitude is positive.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from .small_matrices import JACOBI_SIZE, TINY, lapack, leading, orthonormal
 from .tensor_cloud import CHUNK, CPU_CHUNK, TensorCloud, tensor_of
 
 FLAT = 1e-12
-"""A variance of at most this share of the mean squared distance of the neighbours counts as none."""
+"""A variance of at most this share of the mean squared distance of the neighbours counts as
+none."""
 
 MIN_RESOLUTION = 10.0
-"""Extents of a neighbourhood below so many units in the last place of the largest coordinate count as none: to a tenth
-of a radian, rounding decides their direction."""
+"""Extents of a neighbourhood below so many units in the last place of the largest coordinate count
+as none: to a tenth of a radian, rounding decides their direction."""
 
 GRAM_SIZE = 12
 """Ambient dimensions above this use the neighbours' Gram matrix where it is smaller."""
@@ -41,15 +43,17 @@ MAX_VARIANCES = 16
 """Variances returned of each neighbourhood."""
 
 SIGN_TOLERANCE = 1e-3
-"""Entries of an axis whose magnitudes differ by at most this share count as equally large: more than the rounding of
-eigenvectors in float32, so that on symmetric clouds, such as grids, rounding does not decide a sign."""
+"""Entries of an axis whose magnitudes differ by at most this share count as equally large: more
+than the rounding of eigenvectors in float32, so that on symmetric clouds, such as grids, rounding
+does not decide a sign."""
 
 
 def with_stated_signs(axes: Tensor) -> Tensor:
     r"""The axes, columns of ``(..., D, q)``, with the signs of the convention.
 
-    In each column a, the first entry with :math:`|a_k| \ge (1 - 10^{-3}) \max_m |a_m|` is positive. The sign of an axis
-    thus depends on the axis alone: not on the order of the points, the algorithm, the device or the precision.
+    In each column a, the first entry with :math:`|a_k| \ge (1 - 10^{-3}) \max_m |a_m|` is positive.
+    The sign of an axis thus depends on the axis alone: not on the order of the points, the
+    algorithm, the device or the precision.
 
     >>> with_stated_signs(torch.tensor([[0.25, -0.5], [-1.0, 0.5], [0.0, 0.25]])).tolist()
     [[-0.25, 0.5], [1.0, -0.5], [-0.0, -0.25]]
@@ -67,10 +71,10 @@ def with_stated_signs(axes: Tensor) -> Tensor:
 class LocalPCA:
     """Principal axes of every neighbourhood.
 
-    Attributes: ``axes`` (n, D, q) with orthonormal columns, signed by ``with_stated_signs``, ``variances`` (n, p)
-    along the first p >= q axes, descending, ``total`` (n,) the full variance, ``squares`` (n,) the mean squared
-    distance of the neighbours, ``counts`` (n,) neighbours with positive weight. They are tensors where the points are;
-    the attributes are NumPy arrays.
+    Attributes: ``axes`` (n, D, q) with orthonormal columns, signed by ``with_stated_signs``,
+    ``variances`` (n, p) along the first p >= q axes, descending, ``total`` (n,) the full variance,
+    ``squares`` (n,) the mean squared distance of the neighbours, ``counts`` (n,) neighbours with
+    positive weight. They are tensors where the points are; the attributes are NumPy arrays.
     """
 
     axes: np.ndarray
@@ -80,7 +84,8 @@ class LocalPCA:
     counts: np.ndarray
 
     def frames(self, d: int, order: Any = None) -> Any:
-        """The first ``d`` axes of each neighbourhood, ``(n, D, d)``, where they are; all must span d directions.
+        """The first ``d`` axes of each neighbourhood, ``(n, D, d)``, where they are; all must span
+        d directions.
 
         ``order`` holds the user's numbers of the points, for messages.
         """
@@ -104,7 +109,8 @@ class LocalPCA:
     def undetermined(self, d: int) -> np.ndarray:
         """Rows of the neighbourhoods that span fewer than ``d`` directions.
 
-        Their d-th variance is rounding: next to nothing in comparison with the squared distances of the neighbours.
+        Their d-th variance is rounding: next to nothing in comparison with the squared distances of
+        the neighbours.
         """
         variances, squares = vars(self)["variances"], vars(self)["squares"]
         if d > variances.shape[1]:
@@ -128,7 +134,8 @@ class LocalPCA:
 def _covariances(
     start, stop, centers, points, ends, indices, distances, reach, center, counts, squares, out
 ):  # pragma: no cover
-    """Covariance of each neighbourhood, with biweights, about its weighted mean or about the point."""
+    """Covariance of each neighbourhood, with biweights, about its weighted mean or about the
+    point."""
     dims, most = points.shape[1], np.diff(ends[start : stop + 1]).max()
     inside, weights = np.empty(most, indices.dtype), np.empty(most)
     steps, mean = np.empty((dims, most)), np.zeros(dims)
@@ -166,11 +173,12 @@ def local_pca(
 ) -> LocalPCA:
     """Principal axes of the neighbours of each point within ``radius`` (a number, or one a point).
 
-    ``points`` (n, D) float64, or a ``TensorCloud``; row i of the graph holds the neighbours of ``centers[i]`` (default:
-    the points themselves) and must reach at least as far as the radius. ``axes`` is the number of axes returned
-    (default: all, at most 16); there are at least as many variances, and with ``axes=0`` all of them. ``center``
-    subtracts the weighted mean of each neighbourhood, which varies less under noise; without it displacements are from
-    ``centers``, as in Algorithm 1 of the paper.
+    ``points`` (n, D) float64, or a ``TensorCloud``; row i of the graph holds the neighbours of
+    ``centers[i]`` (default: the points themselves) and must reach at least as far as the radius.
+    ``axes`` is the number of axes returned (default: all, at most 16); there are at least as many
+    variances, and with ``axes=0`` all of them. ``center`` subtracts the weighted mean of each
+    neighbourhood, which varies less under noise; without it displacements are from ``centers``, as
+    in Algorithm 1 of the paper.
 
     >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
     >>> from tangentbundle.geometry.graph import radius_graph
@@ -179,7 +187,10 @@ def local_pca(
     [0.6, 0.8]
     """
     x = tensor_of(points)
-    centers, (indptr, indices, distances) = x if centers is None else torch.as_tensor(centers).to(x), graph.tensors
+    centers, (indptr, indices, distances) = (
+        x if centers is None else torch.as_tensor(centers).to(x),
+        graph.tensors,
+    )
     (n, dims), on_cpu, degrees = centers.shape, x.device.type == "cpu", indptr.diff()
     keep = min(dims, MAX_VARIANCES) if axes is None else axes
     width = dims if dims <= JACOBI_SIZE else keep or dims
@@ -196,18 +207,35 @@ def local_pca(
         some = slice(start, min(start + rows, n))
         if compiled:
             gram = x.new_empty((some.stop - start, dims, dims))
-            tensors = centers[some], x, indptr[start : some.stop + 1], indices, distances, reach[some].contiguous()
-            arrays = *(t.numpy() for t in tensors), center, counts[some].numpy(), squares[some].numpy(), gram.numpy()
+            tensors = (
+                centers[some],
+                x,
+                indptr[start : some.stop + 1],
+                indices,
+                distances,
+                reach[some].contiguous(),
+            )
+            arrays = (
+                *(t.numpy() for t in tensors),
+                center,
+                counts[some].numpy(),
+                squares[some].numpy(),
+                gram.numpy(),
+            )
             run_ranges(_covariances, len(gram), *arrays, grain=512)
         else:
-            steps = _steps(columns, graph, some, centers[some], reach[some], center, counts, squares)
+            steps = _steps(
+                columns, graph, some, centers[some], reach[some], center, counts, squares
+            )
             gram = steps.mT @ steps if small else steps @ steps.mT
         total[some] = gram.diagonal(dim1=1, dim2=2).sum(1)
         if keep == 0 and dims > JACOBI_SIZE:
             values = lapack(lambda matrices: (np.linalg.eigvalsh(matrices)[:, ::-1],), gram)[0]
         else:
             values, vectors = leading(gram, min(width, gram.shape[1]), exact=on_cpu)
-            vectors = vectors[:, :, :keep] if small else orthonormal(steps.mT @ vectors[:, :, :keep])
+            vectors = (
+                vectors[:, :, :keep] if small else orthonormal(steps.mT @ vectors[:, :, :keep])
+            )
             found[some, :, : vectors.shape[2]] = with_stated_signs(vectors)
         variances[some, : values.shape[1]] = torch.where(values > rounding, values, 0.0)[:, :width]
     return LocalPCA(found, variances, total, squares, counts)  # type: ignore[arg-type]
@@ -242,8 +270,11 @@ def _steps(
     return steps.mul_(weights.sqrt()[:, :, None])
 
 
-def pca_of_nearest(points: Any, distances: Any, indices: Any, centers: Any, axes: int, center: bool = True) -> LocalPCA:
-    """Local PCA at ``centers`` (m, D) of k neighbours of each, nearest first: ``distances``, ``indices`` (m, k)."""
+def pca_of_nearest(
+    points: Any, distances: Any, indices: Any, centers: Any, axes: int, center: bool = True
+) -> LocalPCA:
+    """Local PCA at ``centers`` (m, D) of k neighbours of each, nearest first: ``distances``,
+    ``indices`` (m, k)."""
     to = points.order.device if isinstance(points, TensorCloud) else None
     distances, indices = (torch.as_tensor(a, device=to) for a in (distances, indices))
     reach, graph = 1.2 * distances[:, -1].clamp_min(TINY), graph_of_lists(distances, indices)

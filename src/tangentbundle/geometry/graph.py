@@ -21,7 +21,8 @@ from .tensor_cloud import TensorCloud, near_blocks
 
 
 def bytes_per_edge(dim: int) -> int:
-    """Peak memory of building a bundle and its Laplacian, per directed edge (measured for d = 2, 3, 5 and 8)."""
+    """Peak memory of building a bundle and its Laplacian, per directed edge (measured for d = 2, 3,
+    5 and 8)."""
     return 80 if dim <= 2 else 48 + 16 * dim**2
 
 
@@ -30,8 +31,9 @@ def bytes_per_edge(dim: int) -> int:
 class NeighborGraph:
     """A symmetric graph without self-loops: row ``i`` holds the sorted neighbours of point ``i``.
 
-    Attributes: ``indptr`` (n + 1) int64, ``indices`` (e) int32, ``distances`` (e) float64. They may be given as tensors
-    of a device; the attributes are then NumPy copies, made when they are first read.
+    Attributes: ``indptr`` (n + 1) int64, ``indices`` (e) int32, ``distances`` (e) float64. They may
+    be given as tensors of a device; the attributes are then NumPy copies, made when they are first
+    read.
     """
 
     indptr: np.ndarray
@@ -41,7 +43,9 @@ class NeighborGraph:
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """``indptr``, ``indices`` and ``distances`` as tensors, where they are."""
-        return tuple(torch.as_tensor(vars(self)[name]) for name in ("indptr", "indices", "distances"))
+        return tuple(
+            torch.as_tensor(vars(self)[name]) for name in ("indptr", "indices", "distances")
+        )
 
     @property
     def num_points(self) -> int:
@@ -88,23 +92,29 @@ class NeighborGraph:
         return sparse.csr_array((self.distances, self.indices, self.indptr), shape=(n, n))
 
     def components(self) -> np.ndarray:
-        """Label of the connected component of each point, ``(n,)``: 0 for that of the first point, and so on."""
+        """Label of the connected component of each point, ``(n,)``: 0 for that of the first point,
+        and so on."""
         return host(self.labels)
 
     @cached_property
     def labels(self) -> Tensor:
-        """Labels as a tensor: points start below their first neighbour; then trees at both ends of edges are joined."""
+        """Labels as a tensor: points start below their first neighbour; then trees at both ends of
+        edges are joined."""
         indptr, indices, _ = self.tensors
         if indptr.device.type == "cpu":
             return torch.from_numpy(_component_labels(self.indptr, self.indices))
         parent = torch.arange(self.num_points, device=indptr.device)
         linked = indptr.diff() > 0
-        first = indices[indptr[:-1].clamp_max(max(self.num_edges - 1, 0))] if self.num_edges else parent
+        first = (
+            indices[indptr[:-1].clamp_max(max(self.num_edges - 1, 0))] if self.num_edges else parent
+        )
         parent = _roots(torch.where(linked, torch.minimum(parent, first), parent))
         a, b = parent[self.edge_rows], parent[indices]
         while len(left := (a != b).nonzero().flatten()):
             a, b = a[left], b[left]
-            parent = _roots(parent.scatter_reduce(0, torch.maximum(a, b), torch.minimum(a, b), "amin"))
+            parent = _roots(
+                parent.scatter_reduce(0, torch.maximum(a, b), torch.minimum(a, b), "amin")
+            )
             a, b = parent[a], parent[b]
         return torch.unique(parent, return_inverse=True)[1]
 
@@ -113,7 +123,9 @@ class NeighborGraph:
         coo = self.to_scipy().tocoo()
         renamed = sparse.csr_array((coo.data, (order[coo.row], order[coo.col])), shape=coo.shape)
         renamed.sort_indices()
-        return NeighborGraph(renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data)
+        return NeighborGraph(
+            renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -160,19 +172,28 @@ def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
 
 
 def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int = 2) -> None:
-    """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is allocated."""
-    require_memory(edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory)
+    """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is
+    allocated."""
+    require_memory(
+        edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory
+    )
 
 
 def radius_graph(
-    points: Any, radius: float, *, max_memory: float | None = None, dim: int = 2, rows: slice | None = None
+    points: Any,
+    radius: float,
+    *,
+    max_memory: float | None = None,
+    dim: int = 2,
+    rows: slice | None = None,
 ) -> NeighborGraph:
     """Connect every two points, of an array or a ``TensorCloud``, at distance at most ``radius``.
 
     The graph of consecutive ``rows`` of an array has their edges to all points.
 
-    The number of pairs is estimated first, from a sample of points, so that a radius that needs more than
-    ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension ``dim`` is refused unallocated.
+    The number of pairs is estimated first, from a sample of points, so that a radius that needs
+    more than ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension
+    ``dim`` is refused unallocated.
 
     >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).degrees.tolist()
     [1, 1, 0]
@@ -189,7 +210,9 @@ def radius_graph(
         if points.order.device.type == "cuda":
             from .cuda_search import cuda_ball_edges  # there may be no Triton
 
-            edges: Any = cuda_ball_edges(points, within, *near_blocks(points, within, max_memory), allow)
+            edges: Any = cuda_ball_edges(
+                points, within, *near_blocks(points, within, max_memory), allow
+            )
         else:
             edges = ball_edges(points.coordinates.numpy(), points.boxed.numpy(), within, allow)
         indptr, indices, distances = edges
@@ -198,7 +221,13 @@ def radius_graph(
         tree = search_tree(points)
         sample = tree.data[:: max(1, len(points) // SAMPLE)]
         allow(
-            (tree.query_ball_point(sample, radius, return_length=True, workers=num_threads()).mean() - 1) * len(points)
+            (
+                tree.query_ball_point(
+                    sample, radius, return_length=True, workers=num_threads()
+                ).mean()
+                - 1
+            )
+            * len(points)
         )
     boxed = search_tree(points).data[:, :WIDE] if points.shape[1] > WIDE else points
     return NeighborGraph(*ball_edges(points, boxed, radius, allow, rows))

@@ -1,6 +1,7 @@
 """Triangle meshes as half-edges: who lies across each side, and triangles that are oriented alike.
 
-Half-edge ``3 f + s`` runs from corner s of triangle f to the next one; its twin is the other side of the same edge.
+Half-edge ``3 f + s`` runs from corner s of triangle f to the next one; its twin is the other side
+of the same edge.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ import numpy as np
 from numba import njit
 
 from ..arrays import Array
-from ..errors import InvalidInputError, MeshRepairWarning, NotManifoldError, RankDeficientError, ShapeError, outside
+from ..errors import (
+    InvalidInputError,
+    MeshRepairWarning,
+    NotManifoldError,
+    RankDeficientError,
+    ShapeError,
+    outside,
+)
 
 
 def check_corners(faces: Array, n: int) -> np.ndarray:
@@ -19,7 +27,9 @@ def check_corners(faces: Array, n: int) -> np.ndarray:
     try:
         triangles = np.asarray(faces)
     except ValueError as error:
-        raise ShapeError("faces must all have three corners. Split polygons into triangles first.") from error
+        raise ShapeError(
+            "faces must all have three corners. Split polygons into triangles first."
+        ) from error
     if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
         raise ShapeError(
             f"faces must be an integer array of shape (f, 3), got {triangles.dtype} of shape "
@@ -35,7 +45,8 @@ def check_corners(faces: Array, n: int) -> np.ndarray:
 
 
 def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
-    """Refuse triangles ``(f, 3)`` that are no vertex numbers, or vertices ``(n, 3)`` that no triangle has; int64."""
+    """Refuse triangles ``(f, 3)`` that are no vertex numbers, or vertices ``(n, 3)`` that no
+    triangle has; int64."""
     if vertices.shape[1] != 3:
         raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
     n, triangles = len(vertices), check_corners(faces, len(vertices))
@@ -43,14 +54,16 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
     if repeated.any():
         triangles = triangles[~repeated]
         warnings.warn(
-            f"triangles with a repeated corner left out: {repeated.sum()}.", MeshRepairWarning, stacklevel=outside()
+            f"triangles with a repeated corner left out: {repeated.sum()}.",
+            MeshRepairWarning,
+            stacklevel=outside(),
         )
     used = np.zeros(n, bool)
     used[triangles] = True
     if not used.all():
         raise RankDeficientError(
-            f"vertices without a normal, in no triangle: {n - used.sum()} (first: {used.argmin()}). Remove them and "
-            "number the others anew."
+            f"vertices without a normal, in no triangle: {n - used.sum()} (first: "
+            f"{used.argmin()}). Remove them and number the others anew."
         )
     return triangles
 
@@ -70,14 +83,17 @@ def counting_sort(keys, order, n):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _match(faces, n):  # pragma: no cover - compiled
-    """Twins (-1 at boundaries), a half-edge whose edge has a third triangle (or -1), pairs that run alike."""
+    """Twins (-1 at boundaries), a half-edge whose edge has a third triangle (or -1), pairs that run
+    alike."""
     ends, tails = faces.shape[0] * 3, faces.reshape(-1)
     low, high = np.empty(ends, np.int64), np.empty(ends, np.int64)
     for h in range(ends):
         head = tails[h + 1 if h % 3 < 2 else h - 2]
         low[h], high[h] = min(tails[h], head), max(tails[h], head)
     twin, last, alike = np.full(ends, -1, np.int64), np.full(n, -1, np.int64), 0
-    for h in counting_sort(low, np.arange(ends), n):  # by the lower end: a mate was the last to see the higher one
+    for h in counting_sort(
+        low, np.arange(ends), n
+    ):  # by the lower end: a mate was the last to see the higher one
         mate = last[high[h]]
         if mate < 0 or low[mate] != low[h]:
             last[high[h]] = h
@@ -91,7 +107,8 @@ def _match(faces, n):  # pragma: no cover - compiled
 
 @njit(cache=True, nogil=True)
 def _turns(faces, twin):  # pragma: no cover - compiled
-    """Which triangles to turn over so that all agree, and a half-edge across which none can (or -1)."""
+    """Which triangles to turn over so that all agree, and a half-edge across which none can (or
+    -1)."""
     turn, queue = np.full(len(faces), -1, np.int8), np.empty(len(faces), np.int64)
     tails, end = faces.reshape(-1), 0
     for seed in range(len(faces)):
@@ -115,7 +132,8 @@ def _turns(faces, twin):  # pragma: no cover - compiled
 
 
 def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Triangles ``(f, 3)`` that run alike around every edge, and the twin of every half-edge, -1 at boundaries.
+    """Triangles ``(f, 3)`` that run alike around every edge, and the twin of every half-edge, -1 at
+    boundaries.
 
     ``order`` (n,) holds the user's numbers of the vertices, for messages.
     """
@@ -123,18 +141,24 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
     twin, crowded, alike = _match(faces, n)
     if crowded >= 0:
         raise NotManifoldError(
-            f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is no surface there. "
-            "Remove surplus triangles, or use the points alone: TangentBundle.from_points(vertices)."
+            f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is "
+            "no surface there. Remove surplus triangles, or use the points alone: "
+            "TangentBundle.from_points(vertices)."
         )
     if alike:
         turn, conflict = _turns(faces, twin)
         if conflict >= 0:
             raise NotManifoldError(
-                f"the mesh is not orientable: its triangles cannot agree across {_edge(order[faces], conflict)}. Use "
-                "the points alone, TangentBundle.from_points(vertices): their transports may be reflections."
+                "the mesh is not orientable: its triangles cannot agree across "
+                f"{_edge(order[faces], conflict)}. Use the points alone, "
+                "TangentBundle.from_points(vertices): their transports may be reflections."
             )
         turned = np.flatnonzero(turn)
-        warnings.warn(f"triangles turned over to agree: {len(turned)}.", MeshRepairWarning, stacklevel=outside())
+        warnings.warn(
+            f"triangles turned over to agree: {len(turned)}.",
+            MeshRepairWarning,
+            stacklevel=outside(),
+        )
         faces = faces.copy()
         faces[turned] = faces[turned, ::-1]
         twin = _match(faces, n)[0]
@@ -147,7 +171,8 @@ def _edge(faces: np.ndarray, h: int) -> str:
 
 @njit(cache=True, nogil=True)
 def vertex_normals(points, faces):  # pragma: no cover - compiled
-    """Normals ``(n, 3)`` of any length: sums over the triangles around each vertex, weighted by area."""
+    """Normals ``(n, 3)`` of any length: sums over the triangles around each vertex, weighted by
+    area."""
     normals = np.zeros((len(points), 3))
     for corners in faces:
         p, q, r = points[corners[0]], points[corners[1]], points[corners[2]]

@@ -30,7 +30,8 @@ class Kernel(ABC):
         """Weight at ``u`` in [0, 1]: an array, or a tensor if points are on a device."""
 
     def __call__(self, u: Any) -> Any:
-        """Weight at any ``u >= 0``, an array or a tensor: the profile inside the support, zero outside.
+        """Weight at any ``u >= 0``, an array or a tensor: the profile inside the support, zero
+        outside.
 
         >>> float(Uniform()(np.array(0.5))), float(Uniform()(np.array(1.5)))
         (1.0, 0.0)
@@ -50,7 +51,7 @@ class Kernel(ABC):
     def moment(self, p: int, d: int) -> float:
         r""":math:`m_p = \int_{\mathbb{R}^d} |u|^p k(|u|)\,du`.
 
-        >>> round(Uniform().moment(0, 2) / np.pi, 12)      # area of the unit disc
+        >>> round(Uniform().moment(0, 2) / np.pi, 12)  # area of the unit disc
         1.0
         """
         if d < 1:
@@ -124,5 +125,7 @@ def Biweight() -> Power:
 def check_kernel(kernel: Kernel | None) -> Kernel:
     """The kernel given, or the default; all else is refused."""
     if kernel is not None and not isinstance(kernel, Kernel):
-        raise InvalidInputError(f"kernel must be an instance such as kernels.Gaussian(), got {kernel!r}.")
+        raise InvalidInputError(
+            f"kernel must be an instance such as kernels.Gaussian(), got {kernel!r}."
+        )
     return Gaussian() if kernel is None else kernel

@@ -11,28 +11,35 @@ from .halfedges import vertex_normals
 
 
 def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
-    """Refuse frames of the wrong shape or without orthonormal columns; returns ``(n, D, d)`` float64."""
+    """Refuse frames of the wrong shape or without orthonormal columns; returns ``(n, D, d)``
+    float64."""
     tensor, _ = float_tensor(frames, "frames")
     n, dims = points.shape
     if tensor.ndim != 3 or tensor.shape[:2] != (n, dims) or not 1 <= tensor.shape[2] <= dims:
-        raise ShapeError(f"frames must have shape (n, D, d) = ({n}, {dims}, d) with d <= D, got {tuple(tensor.shape)}.")
+        raise ShapeError(
+            f"frames must have shape (n, D, d) = ({n}, {dims}, d) with d <= D, got "
+            f"{tuple(tensor.shape)}."
+        )
     finite(tensor, "frames")
     loose = 1e-8 if tensor.dtype == torch.float64 else 1e-4
     bases = tensor.detach().cpu().double().numpy()
     error = np.abs(bases.transpose(0, 2, 1) @ bases - np.eye(bases.shape[2])).max(axis=(1, 2))
     if error.max() > loose:
         raise RankDeficientError(
-            f"frames must have orthonormal columns; {int((error > loose).sum())} do not (worst: point "
-            f"{int(error.argmax())}, off by {error.max():.2g}). Use np.linalg.qr(frames)[0]."
+            f"frames must have orthonormal columns; {int((error > loose).sum())} do not (worst: "
+            f"point {int(error.argmax())}, off by {error.max():.2g}). Use np.linalg.qr(frames)[0]."
         )
     return bases
 
 
 def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
-    """Points ``(n, 3)`` on the unit sphere and their (east, north) frames ``(n, 3, 2)``, from degrees."""
+    """Points ``(n, 3)`` on the unit sphere and their (east, north) frames ``(n, 3, 2)``, from
+    degrees."""
     (latitude, kind), (longitude, other) = float_tensor(lat, "lat"), float_tensor(lon, "lon")
     if kind != other:
-        raise DTypeError(f"lat and lon must be of one kind, got {kind} and {other}. Convert one of them.")
+        raise DTypeError(
+            f"lat and lon must be of one kind, got {kind} and {other}. Convert one of them."
+        )
     if latitude.ndim != 1 or latitude.shape != longitude.shape:
         raise ShapeError(
             f"lat and lon must be two lists of the same length, got {tuple(latitude.shape)} and "
@@ -42,9 +49,13 @@ def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, Array
     phi, lam = (np.radians(t.detach().cpu().double().numpy()) for t in (latitude, longitude))
     if len(phi) and np.abs(phi).max() > np.pi / 2 + 1e-9:
         worst = float(np.degrees(phi[np.abs(phi).argmax()]))
-        raise InvalidInputError(f"latitudes must lie in [-90, 90] degrees, got {worst:.6g}. Are lat and lon swapped?")
+        raise InvalidInputError(
+            f"latitudes must lie in [-90, 90] degrees, got {worst:.6g}. Are lat and lon swapped?"
+        )
     if len(lam) and np.abs(lam).max() > 4 * np.pi + 1e-9:
-        raise InvalidInputError(f"longitudes must lie in [-720, 720] degrees, got {np.degrees(np.abs(lam).max()):.6g}.")
+        raise InvalidInputError(
+            f"longitudes must lie in [-720, 720] degrees, got {np.degrees(np.abs(lam).max()):.6g}."
+        )
     zero = np.zeros_like(phi)
     points = np.stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)], axis=1)
     east = np.stack([-np.sin(lam), np.cos(lam), zero], axis=1)
@@ -52,25 +63,30 @@ def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, Array
     return points, np.stack([east, north], axis=2), kind
 
 
-def mesh_frames(vertices: np.ndarray, faces: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-    """Tangent bases ``(n, 3, 2)`` perpendicular to the area-weighted vertex normals of a triangle mesh.
+def mesh_frames(
+    vertices: np.ndarray, faces: np.ndarray, order: np.ndarray | None = None
+) -> np.ndarray:
+    """Tangent bases ``(n, 3, 2)`` perpendicular to the area-weighted vertex normals of a triangle
+    mesh.
 
-    The triangles must be oriented alike where they meet; the bases are then oriented alike too. ``order`` (n,) holds
-    the user's numbers of the vertices, for messages.
+    The triangles must be oriented alike where they meet; the bases are then oriented alike too.
+    ``order`` (n,) holds the user's numbers of the vertices, for messages.
     """
     normals = vertex_normals(vertices, faces)
     length = np.linalg.norm(normals, axis=1)
     lost = np.flatnonzero(length <= 1e-12 * max(float(length.max(initial=0.0)), 1e-300))
     if len(lost):
         raise RankDeficientError(
-            f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} (first: "
-            f"{lost[0] if order is None else order[lost].min()}). Remove them, or give frames."
+            f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} "
+            f"(first: {lost[0] if order is None else order[lost].min()}). Remove them, or give "
+            "frames."
         )
     return normal_frames(normals)
 
 
 def normal_frames(normals: Array) -> np.ndarray:
-    """Tangent bases ``(n, 3, 2)`` perpendicular to normals ``(n, 3)`` of any length, oriented by them.
+    """Tangent bases ``(n, 3, 2)`` perpendicular to normals ``(n, 3)`` of any length, oriented by
+    them.
 
     >>> normal_frames(np.array([[0.0, 0.0, 2.0]])).shape
     (1, 3, 2)
@@ -82,7 +98,9 @@ def normal_frames(normals: Array) -> np.ndarray:
     length = np.linalg.norm(normal, axis=1)
     lost = np.flatnonzero(length == 0)
     if len(lost):
-        raise RankDeficientError(f"normals without length: {len(lost)} (first: {lost[0]}). Remove these points.")
+        raise RankDeficientError(
+            f"normals without length: {len(lost)} (first: {lost[0]}). Remove these points."
+        )
     normal = normal / length[:, None]
     helper = np.eye(3)[np.abs(normal).argmin(axis=1)]
     first = np.cross(normal, helper)

@@ -15,7 +15,8 @@ BITS = 16
 
 
 def _hilbert_codes(cell: Any) -> Any:
-    """Places on the curve of cells, from their integer coordinates along each axis, numbers or tensors, overwritten.
+    """Places on the curve of cells, from their integer coordinates along each axis, numbers or
+    tensors, overwritten.
 
     The algorithm is that of J. Skilling, Programming the Hilbert curve (2004).
     """
@@ -48,7 +49,8 @@ def _encode(start, stop, cells, codes):  # pragma: no cover - compiled
 
 
 def principal_axes(centred: Any) -> np.ndarray:
-    """Orthonormal directions ``(D, q)`` of centred points, an array or a tensor, that of the greatest spread first.
+    """Orthonormal directions ``(D, q)`` of centred points, an array or a tensor, that of the
+    greatest spread first.
 
     They are those of a sample when there are many points.
     """
@@ -75,7 +77,8 @@ def principal_coordinates(points: np.ndarray, count: int | None = None) -> np.nd
 
 
 def curve_order(points: Any) -> Any:
-    """Return the permutation that sorts ``(n, D)`` points, an array, along a Hilbert curve; D <= 3 for tensors.
+    """Return the permutation that sorts ``(n, D)`` points, an array, along a Hilbert curve; D <= 3
+    for tensors.
 
     For D > 3 the curve runs through the three principal axes of the cloud.
 
@@ -85,17 +88,24 @@ def curve_order(points: Any) -> Any:
     if points.shape[1] > 3:
         points = principal_coordinates(points, 3)
     is_array = isinstance(points, np.ndarray)
-    low, high = [f(points.T.copy(), axis=1) for f in (np.min, np.max)] if is_array else points.aminmax(dim=0)
+    low, high = (
+        [f(points.T.copy(), axis=1) for f in (np.min, np.max)]
+        if is_array
+        else points.aminmax(dim=0)
+    )
     scaled = (points - low) / (float((high - low).max()) or 1.0) * (2**BITS - 1)
     if not is_array:
-        return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)]).argsort(stable=True)
+        return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)]).argsort(
+            stable=True
+        )
     cells, codes = scaled.astype(np.int64), np.empty(len(points), np.int64)
     run_ranges(_encode, len(points), cells, codes, grain=2**14)
     return np.argsort(codes, kind="stable")
 
 
 def first_of(rows: Any, order: Any = None) -> tuple[int, int]:
-    """Of some rows of a sorted cloud that with the smallest of the user's numbers, and this number, for messages.
+    """Of some rows of a sorted cloud that with the smallest of the user's numbers, and this number,
+    for messages.
 
     ``order`` holds the user's number of each row; by default rows have those numbers.
 

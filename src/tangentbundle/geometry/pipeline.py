@@ -38,12 +38,14 @@ GLOBAL_SHARE = 0.5
 """A median neighbourhood with more than this share of the cloud is no longer local."""
 
 NOISE_SHARE = 0.4
-"""Share of a median neighbourhood's variance off its tangent space above which the cloud counts as noisy."""
+"""Share of a median neighbourhood's variance off its tangent space above which the cloud counts as
+noisy."""
 
 MAX_TILTED_SHARE, MIN_SMOOTHNESS, MIN_POINTS = 0.015, 0.93, 500
-"""Outliers are suspected where more pairs of neighbours than this share stand at more than 60 degrees, though the
-cosine of the median pair is large (on clean surfaces of that smoothness the share is below 0.01), in clouds of so many
-points: among fewer, curved ends of an ellipsoid look the same."""
+"""Outliers are suspected where more pairs of neighbours than this share stand at more than 60
+degrees, though the cosine of the median pair is large (on clean surfaces of that smoothness the
+share is below 0.01), in clouds of so many points: among fewer, curved ends of an ellipsoid look the
+same."""
 
 MAX_FACING_EDGES, SAMPLED_EDGES = 40_000, 4000
 """Up to so many edges all tangent spaces are compared, above a sample of so many."""
@@ -60,7 +62,12 @@ class Scale:
     pca_center: bool = True
 
     def __post_init__(self) -> None:
-        checks = {"eps": positive, "eps_pca": positive, "max_memory": positive, "neighbors": positive_integer}
+        checks = {
+            "eps": positive,
+            "eps_pca": positive,
+            "max_memory": positive,
+            "neighbors": positive_integer,
+        }
         for name, check in checks.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check(getattr(self, name), name))
@@ -73,9 +80,13 @@ class Scale:
 
 
 def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.ndarray, ArrayKind]:
-    """The points along the space-filling curve, their order and kind; clouds with nothing to estimate are refused."""
+    """The points along the space-filling curve, their order and kind; clouds with nothing to
+    estimate are refused."""
     cloud, kind = points_array(points, name)
-    refuse_degenerate(len(cloud), float(np.ptp(np.ascontiguousarray(cloud.T), axis=1).max()) if len(cloud) else 0.0)
+    refuse_degenerate(
+        len(cloud),
+        float(np.ptp(np.ascontiguousarray(cloud.T), axis=1).max()) if len(cloud) else 0.0,
+    )
     order = curve_order(cloud)
     return np.ascontiguousarray(cloud[order]), order, kind
 
@@ -102,7 +113,9 @@ def warn_of_duplicates(points: Any) -> None:
         )
 
 
-def build_graph(points: Any, dim: int, scale: Scale, order: Any = None) -> tuple[NeighborGraph, float]:
+def build_graph(
+    points: Any, dim: int, scale: Scale, order: Any = None
+) -> tuple[NeighborGraph, float]:
     """The ball graph and its eps: as given, for a wanted number of neighbours, or automatic.
 
     The automatic scale stays within the reach of the manifold (``scale.Reach``), and is widened, up
@@ -111,8 +124,15 @@ def build_graph(points: Any, dim: int, scale: Scale, order: Any = None) -> tuple
     """
     if scale.eps is None:
         wanted = scale.neighbors or automatic_neighbors(points, dim)
-        check_memory(min(wanted, len(points)) * float(len(points)), scale.max_memory, "Ask for fewer neighbors.", dim)
-        radius = radius_for_neighbors(points, wanted) * (1 + 1e-6)  # ties are all in, whatever their rounding
+        check_memory(
+            min(wanted, len(points)) * float(len(points)),
+            scale.max_memory,
+            "Ask for fewer neighbors.",
+            dim,
+        )
+        radius = radius_for_neighbors(points, wanted) * (
+            1 + 1e-6
+        )  # ties are all in, whatever their rounding
         if radius == 0.0:
             raise TooFewPointsError(
                 f"half of the points have {wanted} or more exact duplicates; remove them with "
@@ -130,21 +150,25 @@ def build_graph(points: Any, dim: int, scale: Scale, order: Any = None) -> tuple
     if len(isolated):
         nearest, _ = nearest_distances(points, 1, isolated[:100])
         raise IsolatedPointsError(
-            f"{len(isolated)} of {len(points)} points (first: {first_of(isolated, order)[1]}, counted from 0) have no "
-            f"neighbour within sqrt(eps) = "
-            f"{radius:.4g}; their nearest points are {nearest.min():.4g} to {nearest.max():.4g} away. "
-            "Give a larger eps=..., or neighbors=..., or remove outliers. Mind the units of the coordinates."
+            f"{len(isolated)} of {len(points)} points (first: {first_of(isolated, order)[1]}, "
+            f"counted from 0) have no neighbour within sqrt(eps) = {radius:.4g}; their nearest "
+            f"points are {nearest.min():.4g} to {nearest.max():.4g} away. Give a larger eps=..., "
+            "or neighbors=..., or remove outliers. Mind the units of the coordinates."
         )
     return graph, radius**2 if scale.eps is None else scale.eps
 
 
-def widened_radius(points: np.ndarray, graph: NeighborGraph, radius: float, dim: int, neighbors: int) -> float:
+def widened_radius(
+    points: np.ndarray, graph: NeighborGraph, radius: float, dim: int, neighbors: int
+) -> float:
     """The radius that joins pieces of a graph, up to twice as large and short of other sheets.
 
     Points without a neighbour get one in any case, if that takes at most twice the radius.
     """
     within = 2 * radius
-    short_of_sheets = min(within, SHEET_MARGIN * sheet_distance(points, radius, within, dim, neighbors))
+    short_of_sheets = min(
+        within, SHEET_MARGIN * sheet_distance(points, radius, within, dim, neighbors)
+    )
     wider = radius
     if short_of_sheets > radius:
         wider = connecting_radius(points, graph, short_of_sheets)
@@ -169,22 +193,24 @@ def warn_of_scale(graph: NeighborGraph) -> None:
     share = float(graph.tensors[0].diff().median()) / (graph.num_points - 1)
     if share > GLOBAL_SHARE and graph.num_points > 20:
         warnings.warn(
-            f"the median neighbourhood holds {share:.0%} of the cloud, so the Laplacian is not local. "
-            "Use a smaller eps (mind the units of the coordinates).",
+            f"the median neighbourhood holds {share:.0%} of the cloud, so the Laplacian is not "
+            "local. Use a smaller eps (mind the units of the coordinates).",
             GlobalNeighborhoodWarning,
             stacklevel=outside(),
         )
 
 
 def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
-    """Warn of neighbourhoods whose variance lies mostly off the tangent spaces, and of signs of outliers."""
+    """Warn of neighbourhoods whose variance lies mostly off the tangent spaces, and of signs of
+    outliers."""
     dim = frames.shape[2]
     share = float(np.median(pca.residual(dim)))
     if share > NOISE_SHARE:
         warnings.warn(
-            f"{share:.0%} of the variance of the median neighbourhood lies off its tangent space: noise hides the "
-            f"manifold at this scale, or its dimension is not {dim}. Use a larger eps, give another dim, or project "
-            "the cloud onto its leading principal coordinates first.",
+            f"{share:.0%} of the variance of the median neighbourhood lies off its tangent space: "
+            f"noise hides the manifold at this scale, or its dimension is not {dim}. Use a larger "
+            "eps, give another dim, or project the cloud onto its leading principal coordinates "
+            "first.",
             SuspiciousDataWarning,
             stacklevel=outside(),
         )
@@ -194,9 +220,9 @@ def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
     tilted = float((cosines < 0.5).mean())
     if tilted > MAX_TILTED_SHARE and np.median(cosines) > MIN_SMOOTHNESS:
         warnings.warn(
-            f"most neighbouring tangent spaces agree well, but {tilted:.1%} of pairs stand at more than 60 degrees: "
-            "there may be outliers, sharp edges, or sheets closer to each other than the scale. Remove outliers, or "
-            "use a smaller eps.",
+            f"most neighbouring tangent spaces agree well, but {tilted:.1%} of pairs stand at "
+            "more than 60 degrees: there may be outliers, sharp edges, or sheets closer to each "
+            "other than the scale. Remove outliers, or use a smaller eps.",
             SuspiciousDataWarning,
             stacklevel=outside(),
         )
@@ -205,17 +231,23 @@ def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
 def estimate_frames(
     points: Any, graph: NeighborGraph, eps: float, dim: int, scale: Scale, rows: slice | None = None
 ) -> tuple[LocalPCA, float]:
-    """Local PCA within ``sqrt(eps_pca)``, and that scale; of all points, or of those ``rows`` that the graph has.
+    """Local PCA within ``sqrt(eps_pca)``, and that scale; of all points, or of those ``rows`` that
+    the graph has.
 
-    By default the PCA ball holds half as many neighbours as the graph's. Points with fewer than ``2 d + 2`` neighbours
-    in it, or whose neighbours there do not span d directions, use their ``2 d + 2`` nearest ones instead, however far.
-    A ball that the user gave is obeyed, and ``LocalPCA.frames`` refuses neighbours that do not span d directions.
+    By default the PCA ball holds half as many neighbours as the graph's. Points with fewer than
+    ``2 d + 2`` neighbours in it, or whose neighbours there do not span d directions, use their
+    ``2 d + 2`` nearest ones instead, however far. A ball that the user gave is obeyed, and
+    ``LocalPCA.frames`` refuses neighbours that do not span d directions.
     """
     eps_pca = scale.eps_pca or eps * 0.5 ** (2 / dim)
     if eps_pca > eps:
-        graph = radius_graph(points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim, rows=rows)
+        graph = radius_graph(
+            points, float(np.sqrt(eps_pca)), max_memory=scale.max_memory, dim=dim, rows=rows
+        )
     centers = None if rows is None else points[rows]
-    pca = local_pca(points, graph, float(np.sqrt(eps_pca)), centers=centers, axes=dim, center=scale.pca_center)
+    pca = local_pca(
+        points, graph, float(np.sqrt(eps_pca)), centers=centers, axes=dim, center=scale.pca_center
+    )
     least = min(2 * dim + 2, len(points) - 1)
     if scale.eps_pca is not None:
         return pca, float(eps_pca)
@@ -223,7 +255,10 @@ def estimate_frames(
     if len(poor):
         numbers = poor if rows is None else rows.start + poor
         nearest = nearest_distances(points, least, numbers)
-        pca.replace(poor, pca_of_nearest(points, *nearest, points[numbers], axes=dim, center=scale.pca_center))
+        pca.replace(
+            poor,
+            pca_of_nearest(points, *nearest, points[numbers], axes=dim, center=scale.pca_center),
+        )
     return pca, float(eps_pca)
 
 
@@ -243,7 +278,8 @@ def facing(frames: Any, graph: NeighborGraph) -> np.ndarray:
 
 
 def smallest_cosines(products: np.ndarray) -> np.ndarray:
-    """Cosine of the largest angle between two tangent spaces, ``(m,)``: the least singular value of ``(m, d, d)``."""
+    """Cosine of the largest angle between two tangent spaces, ``(m,)``: the least singular value of
+    ``(m, d, d)``."""
     if products.shape[-1] > 2:
         return np.linalg.svd(products, compute_uv=False)[:, -1]
     squares = np.square(products).sum(axis=(1, 2))

@@ -1,4 +1,5 @@
-r"""Automatic scales: accurate spectrum first, connected graph second, never beyond the reach of the manifold.
+r"""Automatic scales: accurate spectrum first, connected graph second, never beyond the reach of the
+manifold.
 
 On a round sphere two errors oppose each other (measured, figure in docs/theory/scale.md). The
 kernel average differs from the Laplacian by a relative :math:`O(\epsilon)`, and the k random
@@ -41,7 +42,8 @@ MAX_NEIGHBORS = 160
 """Cap on the automatic number of neighbours: keeps the cost linear in n (error floor below 1 %)."""
 
 LARGE_CLOUD, MAX_EDGES, MIN_NEIGHBORS = 400_000, 40_000_000, 24
-"""Above so many points, so many edges are affordable, but at least so many neighbours: 3.2 GB for a million points."""
+"""Above so many points, so many edges are affordable, but at least so many neighbours: 3.2 GB for a
+million points."""
 
 
 def target_neighbors(n: int, d: int) -> int:
@@ -55,7 +57,8 @@ def target_neighbors(n: int, d: int) -> int:
 
 
 def affordable_neighbors(n: int) -> int | None:
-    """Neighbours with which a large cloud fits a laptop, where the automatic number does not; None for others.
+    """Neighbours with which a large cloud fits a laptop, where the automatic number does not; None
+    for others.
 
     >>> affordable_neighbors(100_000), affordable_neighbors(1_000_000)
     (None, 40)
@@ -69,13 +72,16 @@ def least_neighbors(n: int, d: int) -> int:
 
 
 def neighbors_of_sample(points: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of a sample of points, and distances and indices ``(m, k)`` of their k nearest other points.
+    """Rows of a sample of points, and distances and indices ``(m, k)`` of their k nearest other
+    points.
 
     Distances of the k-th neighbour vary as the root of 1/k, so that fewer points do where k is
     large.
     """
     if len(points) <= k:
-        raise TooFewPointsError(f"{k} neighbours per point need at least {k + 1} points, got {len(points)}.")
+        raise TooFewPointsError(
+            f"{k} neighbours per point need at least {k + 1} points, got {len(points)}."
+        )
     if len(points) <= SAMPLE or k < 2 * MIN_SAMPLED_NEIGHBORS:
         return sample_rows(points), *sampled_nearest(points, k)
     rows = sample_rows(points, SAMPLE * MIN_SAMPLED_NEIGHBORS // k)
@@ -96,11 +102,12 @@ RADIUS_STEP = 1.2
 """Ratio of the consecutive radii that are compared when the automatic scale is chosen."""
 
 WEIGHT_REACH = 1.2
-"""Radius, in radii of the ball, at which the weights of the local PCA of a ball vanish: its rim keeps some weight."""
+"""Radius, in radii of the ball, at which the weights of the local PCA of a ball vanish: its rim
+keeps some weight."""
 
 PERPENDICULAR = 2**0.5
-r"""Radius times curvature at which tangent spaces at both ends of the radius are perpendicular: the chord of a right
-angle. There is no transport between them."""
+r"""Radius times curvature at which tangent spaces at both ends of the radius are perpendicular: the
+chord of a right angle. There is no transport between them."""
 
 STEEP_COSINE = 0.5
 """Cosine of the angle to the tangent space above which a chord leads to another sheet."""
@@ -112,19 +119,27 @@ MAX_LISTED_NEIGHBORS = 1000
 """Neighbours of a point among which other sheets are looked for before a scale is widened."""
 
 SHEET_MARGIN = 0.98
-"""Share of the least distance to another sheet, among sampled points, that a ball may reach: others are nearer."""
+"""Share of the least distance to another sheet, among sampled points, that a ball may reach: others
+are nearer."""
 
 MIN_WARNED_POINTS = 500
 """In smaller clouds curvature is coarse on most shapes, and no warning is given."""
 
 MAX_UNRESOLVED_SHARE = 0.1
-"""Share of points beyond ``PERPENDICULAR`` at the automatic scale above which a cloud counts as too sparse."""
+"""Share of points beyond ``PERPENDICULAR`` at the automatic scale above which a cloud counts as too
+sparse."""
 
 
 def ball_pca(
-    points: Any, centers: Any, distances: np.ndarray, indices: np.ndarray, radii: np.ndarray, dim: int
+    points: Any,
+    centers: Any,
+    distances: np.ndarray,
+    indices: np.ndarray,
+    radii: np.ndarray,
+    dim: int,
 ) -> LocalPCA:
-    """Local PCA of the listed neighbours ``(m, k)``, nearest first, of ``centers`` (m, D) within ``radii`` (m,).
+    """Local PCA of the listed neighbours ``(m, k)``, nearest first, of ``centers`` (m, D) within
+    ``radii`` (m,).
 
     It has one axis more than the tangent space.
     """
@@ -137,7 +152,9 @@ def ball_pca(
     return local_pca(points, graph, reach, centers=centers, axes=dim + 1)
 
 
-def curvatures(pca: LocalPCA, steps: np.ndarray, distances: np.ndarray, radii: np.ndarray, dim: int) -> np.ndarray:
+def curvatures(
+    pca: LocalPCA, steps: np.ndarray, distances: np.ndarray, radii: np.ndarray, dim: int
+) -> np.ndarray:
     r"""Largest curvature within each ball of ``ball_pca``, ``(m,)``.
 
     A surface leaves its tangent space by :math:`y = \frac{1}{2} x^T A x`. Let :math:`A = h I +
@@ -163,10 +180,14 @@ def curvatures(pca: LocalPCA, steps: np.ndarray, distances: np.ndarray, radii: n
     squares = np.square(distances / radii[:, None])
     heights = heights - (weights * heights).sum(axis=1, keepdims=True)
     squares = squares - (weights * squares).sum(axis=1, keepdims=True)
-    slopes = (weights * heights * squares).sum(axis=1) / np.maximum((weights * squares**2).sum(axis=1), TINY)
+    slopes = (weights * heights * squares).sum(axis=1) / np.maximum(
+        (weights * squares**2).sum(axis=1), TINY
+    )
     curvature = 2 * np.abs(slopes)
     if dim > 1:
-        freedom = (pca.counts - dim - 2) / np.maximum(pca.counts, 1)  # mean, tangent space and slope are fitted
+        freedom = (pca.counts - dim - 2) / np.maximum(
+            pca.counts, 1
+        )  # mean, tangent space and slope are fitted
         rest = (weights * (heights - slopes[:, None] * squares) ** 2).sum(axis=1)
         rest = rest / np.where(freedom > 0, freedom, np.nan)
         curvature += np.sqrt((dim - 1) / dim * 2 * rest / mixed_moment(dim))
@@ -176,9 +197,10 @@ def curvatures(pca: LocalPCA, steps: np.ndarray, distances: np.ndarray, radii: n
 
 
 def mixed_moment(dim: int) -> float:
-    """Mean of the product of the squares of two coordinates in the unit ball, weighted as ``ball_pca``.
+    """Mean of the product of the squares of two coordinates in the unit ball, weighted as
+    ``ball_pca``.
 
-    >>> bool(0.02 < mixed_moment(2) < 1 / 24)          # 1/24 without weights
+    >>> bool(0.02 < mixed_moment(2) < 1 / 24)  # 1/24 without weights
     True
     """
     rim = 1.0 / WEIGHT_REACH
@@ -191,7 +213,8 @@ def mixed_moment(dim: int) -> float:
 
 
 def sheet_distances(steps: np.ndarray, distances: np.ndarray, dim: int) -> np.ndarray:
-    """Lengths ``(m, k)`` of the chords that lead to another sheet, others infinite; ``steps`` as of ``curvatures``.
+    """Lengths ``(m, k)`` of the chords that lead to another sheet, others infinite; ``steps`` as of
+    ``curvatures``.
 
     They leave the tangent space at more than 60 degrees. On one sheet a chord as long as the radius
     of curvature leaves it at 30 degrees.
@@ -201,7 +224,8 @@ def sheet_distances(steps: np.ndarray, distances: np.ndarray, dim: int) -> np.nd
 
 
 def relative_errors(bends: np.ndarray, dim: int) -> np.ndarray:
-    r"""Relative error that bending causes at points, from radius times curvature :math:`\kappa r`; NaN stays.
+    r"""Relative error that bending causes at points, from radius times curvature :math:`\kappa r`;
+    NaN stays.
 
     A chord is shorter than the arc along it. At an angle :math:`\theta` to the direction that is
     bent, :math:`r^2 = s^2 (1 - \kappa^2 s^2 \cos^4\theta / 12)`, and the mean of
@@ -216,14 +240,16 @@ def relative_errors(bends: np.ndarray, dim: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Reach:
-    r"""How far neighbourhoods may extend: curvature and other sheets, against the number of neighbours.
+    r"""How far neighbourhoods may extend: curvature and other sheets, against the number of
+    neighbours.
 
     A ball of k points is wrong by two relative errors. The edges of k random neighbours have
     weights :math:`w_{ij} / (\deg_i \deg_j)`, whose relative variance is :math:`2/k`; by this much a
     network conducts less than its mean weight. The bending of the ball adds ``relative_errors``,
     averaged over points. The automatic scale is the one with the least sum,
 
-    .. math:: e(k) = \frac{2}{k} + \frac{1}{m} \sum_i e_i, \qquad e_i = \frac{(\kappa_i r_k)^2}{4 d (d + 2)},
+    .. math:: e(k) = \frac{2}{k} + \frac{1}{m} \sum_i e_i, \qquad
+              e_i = \frac{(\kappa_i r_k)^2}{4 d (d + 2)},
 
     where :math:`e_i = 1` as soon as :math:`\kappa_i r_k > \sqrt 2` or the ball reaches another
     sheet. Noise, too, fills the directions off the tangent spaces, but the less the wider the ball
@@ -247,7 +273,8 @@ class Reach:
 
     @classmethod
     def of(cls, points: Any, dim: int, neighbors: int) -> Reach:
-        """Compare up to ``neighbors`` neighbours of points ``(n, D)``, an array or a ``TensorCloud``."""
+        """Compare up to ``neighbors`` neighbours of points ``(n, D)``, an array or a
+        ``TensorCloud``."""
         rows, distances, indices = neighbors_of_sample(points, neighbors)
         counts = candidate_neighbors(neighbors, len(points), dim)
         radii = np.median(distances[:, counts - 1], axis=0) * (1 + 1e-6)
@@ -256,7 +283,9 @@ class Reach:
             step = max(1, MAX_CHORD_NUMBERS // (neighbors * points.shape[1]))
             for start in range(0, len(rows), step):
                 some = slice(start, start + step)
-                bends[:, some] = bends_of_balls(points, rows[some], distances[some], indices[some], radii, dim)
+                bends[:, some] = bends_of_balls(
+                    points, rows[some], distances[some], indices[some], radii, dim
+                )
         return cls(dim, counts, radii, bends)
 
     @property
@@ -299,16 +328,18 @@ class Reach:
         """Warn if ``num_points`` points are too sparse for curvature and sheets."""
         if num_points >= MIN_WARNED_POINTS and not self.resolved:
             warnings.warn(
-                f"the points are too sparse for the shape: even among {self.num_neighbors} neighbours, tangent spaces "
-                f"at {self.unresolved:.0%} of the points turn by more than a right angle. The surface is too thin or "
-                "too curved, or sheets are too close, for results to be trusted; give more points.",
+                f"the points are too sparse for the shape: even among {self.num_neighbors} "
+                f"neighbours, tangent spaces at {self.unresolved:.0%} of the points turn by more "
+                "than a right angle. The surface is too thin or too curved, or sheets are too "
+                "close, for results to be trusted; give more points.",
                 AccuracyWarning,
                 stacklevel=outside(),
             )
 
 
 def automatic_neighbors(points: Any, dim: int) -> int:
-    """The automatic number of neighbours of the median point; warns if the points are too sparse for the shape.
+    """The automatic number of neighbours of the median point; warns if the points are too sparse
+    for the shape.
 
     >>> import tangentbundle as tb
     >>> automatic_neighbors(tb.manifolds.Sphere(2).sample(5000, seed=0), 2)
@@ -320,7 +351,12 @@ def automatic_neighbors(points: Any, dim: int) -> int:
 
 
 def bends_of_balls(
-    points: Any, rows: np.ndarray, distances: np.ndarray, indices: np.ndarray, radii: np.ndarray, dim: int
+    points: Any,
+    rows: np.ndarray,
+    distances: np.ndarray,
+    indices: np.ndarray,
+    radii: np.ndarray,
+    dim: int,
 ) -> np.ndarray:
     """Radius times curvature ``(s, m)`` of balls of ``radii`` (s,) about ``rows`` (m,).
 
@@ -337,8 +373,12 @@ def bends_of_balls(
         pca = ball_pca(points, centers, listed, indices[:, :most], within, dim)
         steps = chords[:, :most] @ pca.axes
         sheets = sheet_distances(steps, listed, dim)
-        reached = (sheets > radius / 2) & (SHEET_MARGIN * sheets <= radius)  # noise makes short chords steep
-        bends[size] = np.where(reached.any(axis=1), np.inf, radius * curvatures(pca, steps, listed, within, dim))
+        reached = (sheets > radius / 2) & (
+            SHEET_MARGIN * sheets <= radius
+        )  # noise makes short chords steep
+        bends[size] = np.where(
+            reached.any(axis=1), np.inf, radius * curvatures(pca, steps, listed, within, dim)
+        )
     return bends
 
 
@@ -357,7 +397,8 @@ def candidate_neighbors(most: int, n: int, d: int) -> np.ndarray:
 
 
 def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -> float:
-    """The least radius whose ball graph joins all pieces of a graph that radii up to ``within`` can join; exact.
+    """The least radius whose ball graph joins all pieces of a graph that radii up to ``within`` can
+    join; exact.
 
     It is the longest edge of a minimum spanning forest. Of all edges up to ``within`` only those
     that leave one of the smaller components of the graph can be missing from it. (Where memory
@@ -373,7 +414,9 @@ def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -
     small = np.flatnonzero(labels != np.bincount(labels).argmax())
     small_tree = cKDTree(tree.data[small])
     lengths = graph.to_scipy().copy()
-    lengths.data = np.maximum(lengths.data, np.finfo(float).tiny)  # a stored zero, of coincident points, is no edge
+    lengths.data = np.maximum(
+        lengths.data, np.finfo(float).tiny
+    )  # a stored zero, of coincident points, is no edge
     links = lengths
     if 64.0 * small_tree.count_neighbors(tree, within) <= memory_limit():
         near = small_tree.sparse_distance_matrix(tree, within * (1 + 1e-12), output_type="ndarray")
@@ -386,8 +429,11 @@ def connecting_radius(points: np.ndarray, graph: NeighborGraph, within: float) -
     return float(forest.data.max(initial=0.0))
 
 
-def between_sheets(points: np.ndarray, rows: np.ndarray, cols: np.ndarray, dim: int, neighbors: int) -> np.ndarray:
-    """Which pairs of points ``(e,)`` lie on different sheets: their chord is steep (``STEEP_COSINE``) at both ends.
+def between_sheets(
+    points: np.ndarray, rows: np.ndarray, cols: np.ndarray, dim: int, neighbors: int
+) -> np.ndarray:
+    """Which pairs of points ``(e,)`` lie on different sheets: their chord is steep
+    (``STEEP_COSINE``) at both ends.
 
     Tangent spaces are those of so many nearest neighbours.
     """
@@ -405,15 +451,20 @@ def between_sheets(points: np.ndarray, rows: np.ndarray, cols: np.ndarray, dim: 
     return steep
 
 
-def sheet_distance(points: np.ndarray, radius: float, within: float, dim: int, neighbors: int) -> float:
-    """The least distance, between ``radius`` and ``within``, of a sampled point to another sheet; infinite if none is.
+def sheet_distance(
+    points: np.ndarray, radius: float, within: float, dim: int, neighbors: int
+) -> float:
+    """The least distance, between ``radius`` and ``within``, of a sampled point to another sheet;
+    infinite if none is.
 
     Tangent spaces are those of so many nearest neighbours.
     """
     if dim == points.shape[1]:
         return np.inf
     enough = int(neighbors * 1.5 * (within / radius) ** dim)
-    rows, distances, indices = neighbors_of_sample(points, min(enough, MAX_LISTED_NEIGHBORS, len(points) - 1))
+    rows, distances, indices = neighbors_of_sample(
+        points, min(enough, MAX_LISTED_NEIGHBORS, len(points) - 1)
+    )
     sample, places = np.nonzero((distances > radius) & (distances <= within))
     if len(sample) == 0:
         return np.inf

@@ -1,8 +1,9 @@
 """Nearest neighbours, from k-d trees, and all pairs of points within a radius, sorted, on the CPU.
 
-Pairs are searched in blocks: points that follow each other along the space-filling curve are near each other, so that
-blocks of them have small bounding boxes. Only blocks whose boxes are near enough are looked at; the search is exact for
-points in any order, and fast for sorted ones. ``cuda_search.py`` does the same on GPUs.
+Pairs are searched in blocks: points that follow each other along the space-filling curve are near
+each other, so that blocks of them have small bounding boxes. Only blocks whose boxes are near
+enough are looked at; the search is exact for points in any order, and fast for sorted ones.
+``cuda_search.py`` does the same on GPUs.
 """
 
 from __future__ import annotations
@@ -41,14 +42,17 @@ BLOCK = 32
 
 @dataclass
 class _Search:
-    """What is known of a cloud while its bundle is built: its tree, a sample of rows, and their nearest points."""
+    """What is known of a cloud while its bundle is built: its tree, a sample of rows, and their
+    nearest points."""
 
     points: Any
     sampled: tuple[np.ndarray, np.ndarray] | None = None
 
     @cached_property
     def tree(self) -> cKDTree:
-        coordinates = principal_coordinates(self.points) if self.points.shape[1] > WIDE else self.points
+        coordinates = (
+            principal_coordinates(self.points) if self.points.shape[1] > WIDE else self.points
+        )
         return cKDTree(coordinates, balanced_tree=False, compact_nodes=False)
 
     @cached_property
@@ -69,7 +73,8 @@ def _search(points: Any) -> _Search:
 
 @contextmanager
 def one_search(points: Any) -> Iterator[_Search]:
-    """Inside this context all searches among these very points, which must not change, share their tree."""
+    """Inside this context all searches among these very points, which must not change, share their
+    tree."""
     search = _search(points)
     token = _current.set(search)
     try:
@@ -79,7 +84,8 @@ def one_search(points: Any) -> Iterator[_Search]:
 
 
 def search_tree(points: np.ndarray) -> cKDTree:
-    """A k-d tree of the points; above ``WIDE`` dimensions of their principal coordinates (``tree.data``).
+    """A k-d tree of the points; above ``WIDE`` dimensions of their principal coordinates
+    (``tree.data``).
 
     Turning the cloud keeps all distances and lets the tree split where the points spread.
     """
@@ -87,7 +93,9 @@ def search_tree(points: np.ndarray) -> cKDTree:
 
 
 @njit(cache=True, nogil=True)
-def edge_distances(start, stop, centers, points, indptr, indices, out):  # pragma: no cover - compiled
+def edge_distances(
+    start, stop, centers, points, indptr, indices, out
+):  # pragma: no cover - compiled
     """Distance of each edge of a CSR graph from ``centers`` to ``points``."""
     dims = points.shape[1]
     for i in range(start, stop):
@@ -100,15 +108,17 @@ def edge_distances(start, stop, centers, points, indptr, indices, out):  # pragm
             out[e] = np.sqrt(total)
 
 
-def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def nearest_distances(
+    points: Any, k: int, queries: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices ``(q, k)`` of the k nearest *other* points of each query point.
 
     ``queries`` are rows of ``points``, an array or a ``TensorCloud`` (default: all of them).
     """
     if k >= len(points):
         raise TooFewPointsError(
-            f"{k} neighbours of each point were asked for, but there are only {len(points)} points. "
-            "Give more points or ask for fewer neighbours."
+            f"{k} neighbours of each point were asked for, but there are only {len(points)} "
+            "points. Give more points or ask for fewer neighbours."
         )
     rows = np.arange(len(points)) if queries is None else queries
     if not isinstance(points, np.ndarray):
@@ -118,9 +128,19 @@ def nearest_distances(points: Any, k: int, queries: np.ndarray | None = None) ->
     itself = indices == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # among exact duplicates the point may be absent
     distances, indices = (values[~itself].reshape(len(rows), k) for values in (distances, indices))
-    if points.shape[1] > WIDE:  # distances of the tree are rounded: coincident points must have distance zero
+    if (
+        points.shape[1] > WIDE
+    ):  # distances of the tree are rounded: coincident points must have distance zero
         starts = np.arange(len(rows) + 1, dtype=np.int64) * k
-        run_ranges(edge_distances, len(rows), points[rows], points, starts, indices.ravel(), distances.ravel())
+        run_ranges(
+            edge_distances,
+            len(rows),
+            points[rows],
+            points,
+            starts,
+            indices.ravel(),
+            distances.ravel(),
+        )
     return distances, indices
 
 
@@ -162,14 +182,19 @@ def _gap(boxes, a, others, b):  # pragma: no cover - compiled
     """Squared distance between two boxes of ``(2, m, q)``: least and largest coordinates."""
     total = 0.0
     for axis in range(boxes.shape[2]):
-        step = max(others[0, b, axis] - boxes[1, a, axis], boxes[0, a, axis] - others[1, b, axis], 0.0)
+        step = max(
+            others[0, b, axis] - boxes[1, a, axis], boxes[0, a, axis] - others[1, b, axis], 0.0
+        )
         total += step * step
     return total
 
 
 @njit(cache=True, nogil=True)
-def _near(start, stop, skip, axes, blocks, outer, squares, counts, indices, distances):  # pragma: no cover - compiled
-    """Counts the neighbours of points ``axes`` (D, n) of blocks after ``skip``, or writes them from ``counts`` on."""
+def _near(
+    start, stop, skip, axes, blocks, outer, squares, counts, indices, distances
+):  # pragma: no cover - compiled
+    """Counts the neighbours of points ``axes`` (D, n) of blocks after ``skip``, or writes them from
+    ``counts`` on."""
     limit, wide, fill = squares
     dims, n = axes.shape
     near, totals = np.empty(blocks.shape[1], np.int64), np.empty(BLOCK, axes.dtype)
@@ -207,24 +232,43 @@ def bounding_boxes(values: np.ndarray) -> np.ndarray:
 
 
 def ball_edges(
-    points: np.ndarray, boxed: np.ndarray, radius: float, allow: Callable[[int], None], rows: slice | None = None
+    points: np.ndarray,
+    boxed: np.ndarray,
+    radius: float,
+    allow: Callable[[int], None],
+    rows: slice | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row ends, columns and distances of all pairs at most ``radius`` apart, or of the pairs of consecutive ``rows``.
+    """Row ends, columns and distances of all pairs at most ``radius`` apart, or of the pairs of
+    consecutive ``rows``.
 
-    ``boxed`` are coordinates for the boxes, turned and fewer where there are many; ``allow`` is asked before the
-    edges are allocated.
+    ``boxed`` are coordinates for the boxes, turned and fewer where there are many; ``allow`` is
+    asked before the edges are allocated.
     """
     rows, boxes = rows or slice(0, len(points)), bounding_boxes(boxed)
     first, last = rows.start // BLOCK, -(-rows.stop // BLOCK)
     outer = np.stack([bounding_boxes(boxes[0])[0], bounding_boxes(boxes[1])[1]])
-    margin = 0.0 if boxed is points else 1e-5 * float(np.abs(boxed).max())  # turned coordinates are rounded
+    margin = (
+        0.0 if boxed is points else 1e-5 * float(np.abs(boxed).max())
+    )  # turned coordinates are rounded
     indptr, axes = np.zeros(len(points) + 1, np.int64), np.ascontiguousarray(points.T)
     diagonal = math.hypot(*np.ptp(axes, axis=1).tolist())  # does not overflow
     radius = min(radius, 2.0 * diagonal)  # finds every pair, too, and its square is finite
 
     def search(fill: bool, counts: np.ndarray, indices: np.ndarray, distances: np.ndarray) -> None:
         squares = radius * radius, (radius * (1 + 1e-9) + margin) ** 2, fill
-        run_ranges(_near, last - first, first, axes, boxes, outer, squares, counts, indices, distances, grain=32)
+        run_ranges(
+            _near,
+            last - first,
+            first,
+            axes,
+            boxes,
+            outer,
+            squares,
+            counts,
+            indices,
+            distances,
+            grain=32,
+        )
 
     search(False, indptr[1:], np.empty(0, np.int32), np.empty(0, points.dtype))
     np.cumsum(indptr, out=indptr)

@@ -1,7 +1,8 @@
 """Eigenvectors and polar factors of very many small matrices, on any device.
 
-Batched eigensolvers and singular values of CUDA libraries are slow for millions of small matrices, or refuse them:
-here Jacobi rotations, subspace iteration and Newton-Schulz iteration work on all matrices at once.
+Batched eigensolvers and singular values of CUDA libraries are slow for millions of small matrices,
+or refuse them: here Jacobi rotations, subspace iteration and Newton-Schulz iteration work on all
+matrices at once.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ SPARE = 2
 """Columns of a subspace in addition to those asked for."""
 
 MAX_ROUNDS = 12
-"""Checks of a subspace, each after four products, before LAPACK takes over what has not converged."""
+"""Checks of a subspace, each after four products, before LAPACK takes over what has not
+converged."""
 
 
 def jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues, descending, and eigenvectors of symmetric matrices ``(n, m, m)``, m small."""
-    size, unit = matrices.shape[1], matrices.abs().amax((1, 2)).clamp_min(TINY)  # no squares overflow
+    size, unit = (
+        matrices.shape[1],
+        matrices.abs().amax((1, 2)).clamp_min(TINY),
+    )  # no squares overflow
     a = {(p, q): matrices[:, p, q] / unit for p in range(size) for q in range(p, size)}
     at = lambda p, q: a[min(p, q), max(p, q)]  # noqa: E731
     vectors = list(torch.eye(size).to(matrices).expand(matrices.shape).unbind(2))
@@ -42,16 +47,31 @@ def jacobi(matrices: Tensor) -> tuple[Tensor, Tensor]:
                 off, gap = a[p, q], a[q, q] - a[p, p]
                 sign = torch.where(gap < 0, -1.0, 1.0)
                 # the angle that makes (p, q) zero
-                tan = 2 * sign * off / (gap.abs() + (gap * gap + 4 * off * off).sqrt()).clamp_min(TINY)
+                tan = (
+                    2
+                    * sign
+                    * off
+                    / (gap.abs() + (gap * gap + 4 * off * off).sqrt()).clamp_min(TINY)
+                )
                 cos = (1 + tan * tan).rsqrt()
                 sin = tan * cos
-                a[p, p], a[q, q], a[p, q] = a[p, p] - tan * off, a[q, q] + tan * off, torch.zeros_like(off)
+                a[p, p], a[q, q], a[p, q] = (
+                    a[p, p] - tan * off,
+                    a[q, q] + tan * off,
+                    torch.zeros_like(off),
+                )
                 for r in range(size):
                     if r not in (p, q):
                         rp, rq = at(r, p), at(r, q)
-                        a[min(r, p), max(r, p)], a[min(r, q), max(r, q)] = cos * rp - sin * rq, sin * rp + cos * rq
+                        a[min(r, p), max(r, p)], a[min(r, q), max(r, q)] = (
+                            cos * rp - sin * rq,
+                            sin * rp + cos * rq,
+                        )
                 c, s = cos[:, None], sin[:, None]
-                vectors[p], vectors[q] = c * vectors[p] - s * vectors[q], s * vectors[p] + c * vectors[q]
+                vectors[p], vectors[q] = (
+                    c * vectors[p] - s * vectors[q],
+                    s * vectors[p] + c * vectors[q],
+                )
     values, sort = torch.stack([unit * a[p, p] for p in range(size)], 1).sort(1, descending=True)
     return values, torch.stack(vectors, 2).gather(2, sort[:, None].expand(matrices.shape))
 
@@ -63,12 +83,15 @@ def orthonormal(vectors: Tensor) -> Tensor:
         for _ in range(2):
             for other in columns:
                 column = column - (other * column).sum(1, keepdim=True) * other
-        columns.append(column / torch.linalg.vector_norm(column, dim=1, keepdim=True).clamp_min(TINY))
+        columns.append(
+            column / torch.linalg.vector_norm(column, dim=1, keepdim=True).clamp_min(TINY)
+        )
     return torch.stack(columns, 2)
 
 
 def leading(matrices: Tensor, count: int, exact: bool = False) -> tuple[Tensor, ...]:
-    """The ``count`` largest eigenvalues and their vectors of positive semidefinite matrices ``(n, m, m)``.
+    """The ``count`` largest eigenvalues and their vectors of positive semidefinite matrices
+    ``(n, m, m)``.
 
     With ``exact``, which is faster on CPUs, larger matrices are left to LAPACK.
     """
@@ -90,7 +113,9 @@ def leading(matrices: Tensor, count: int, exact: bool = False) -> tuple[Tensor, 
         images = rest @ basis
         found, turn = jacobi(basis.mT @ images)
         new = basis @ turn[:, :, :count]
-        error = torch.linalg.vector_norm(images @ turn[:, :, :count] - new * found[:, None, :count], dim=(1, 2))
+        error = torch.linalg.vector_norm(
+            images @ turn[:, :, :count] - new * found[:, None, :count], dim=(1, 2)
+        )
         done = error <= 1e-9 * found[:, 0].clamp_min(TINY)
         values[todo[done]], vectors[todo[done]] = found[done, :count], new[done]
         todo, rest, basis = todo[~done], rest[~done], basis[~done]
@@ -102,11 +127,14 @@ def leading(matrices: Tensor, count: int, exact: bool = False) -> tuple[Tensor, 
 
 def _exact(matrices: Tensor, count: int) -> tuple[Tensor, ...]:
     """The same by LAPACK, whose eigenvalues ascend."""
-    return lapack(lambda some: [part[..., ::-1][..., :count] for part in np.linalg.eigh(some)], matrices)
+    return lapack(
+        lambda some: [part[..., ::-1][..., :count] for part in np.linalg.eigh(some)], matrices
+    )
 
 
 def lapack(function: Callable, matrices: Tensor) -> tuple[Tensor, ...]:
-    """What a function of NumPy returns for matrices ``(n, m, m)``, computed on the CPU by several threads."""
+    """What a function of NumPy returns for matrices ``(n, m, m)``, computed on the CPU by several
+    threads."""
     pieces: dict[int, tuple] = {}
     arrays = host(matrices)
 
@@ -119,7 +147,8 @@ def lapack(function: Callable, matrices: Tensor) -> tuple[Tensor, ...]:
 
 
 def polar_factors(maps: Tensor) -> tuple[Tensor, Tensor]:
-    """Closest orthogonal matrices to ``(e, d, d)`` with singular values up to one, and which are not defined.
+    """Closest orthogonal matrices to ``(e, d, d)`` with singular values up to one, and which are
+    not defined.
 
     Newton-Schulz iteration; the few that are nearly singular are left to LAPACK.
     """

@@ -1,7 +1,9 @@
-"""Clouds in the memory of a device: sorted along the curve, in blocks with bounding boxes, searched by torch.
+"""Clouds in the memory of a device: sorted along the curve, in blocks with bounding boxes, searched
+by torch.
 
-Balls and nearest points are searched in pairs of blocks whose boxes are near enough, as in ``search.py``: exact in
-every dimension, and with distances from differences of coordinates, which keep their digits in float32.
+Balls and nearest points are searched in pairs of blocks whose boxes are near enough, as in
+``search.py``: exact in every dimension, and with distances from differences of coordinates, which
+keep their digits in float32.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ CHUNK, CPU_CHUNK = 2**25, 2**21
 
 @dataclass(frozen=True, eq=False)
 class TensorCloud:
-    """Points ``(n, D)`` along the curve, in their own units; ``order[k]`` is the user's index of the k-th.
+    """Points ``(n, D)`` along the curve, in their own units; ``order[k]`` is the user's index of
+    the k-th.
 
-    ``coordinates``, in which distances are found, are centred and divided by ``unit``, a power of two, so that they lie
-    between -1 and 1; ``boxed`` are those of the boxes, turned and fewer where there are many.
-    ``cloud[rows]`` and ``np.asarray(cloud)`` give NumPy copies.
+    ``coordinates``, in which distances are found, are centred and divided by ``unit``, a power of
+    two, so that they lie between -1 and 1; ``boxed`` are those of the boxes, turned and fewer where
+    there are many. ``cloud[rows]`` and ``np.asarray(cloud)`` give NumPy copies.
     """
 
     points: Tensor
@@ -54,7 +57,13 @@ class TensorCloud:
             turned = centred @ torch.from_numpy(principal_axes(centred).copy()).to(centred)
         order = curve_order(turned[:, :3])
         boxed = turned[:, :WIDE] if tensor.shape[1] > WIDE else centred
-        return cls(tensor[order], order, unit, centred[order].to(tensor.dtype), boxed[order].to(tensor.dtype))
+        return cls(
+            tensor[order],
+            order,
+            unit,
+            centred[order].to(tensor.dtype),
+            boxed[order].to(tensor.dtype),
+        )
 
     @property
     def shape(self) -> torch.Size:
@@ -93,8 +102,12 @@ class TensorCloud:
             for some in todo.split(max(1, CHUNK // (max(len(low), count * BLOCK)))):
                 row = rows[some]
                 boxed = self.boxed[row][:, None]
-                gaps, blocks = torch.topk(_gaps(boxed, boxed, low, high), min(count + 1, len(low)), largest=False)
-                col = (BLOCK * blocks[:, :count, None] + torch.arange(BLOCK, device=low.device)).flatten(1)
+                gaps, blocks = torch.topk(
+                    _gaps(boxed, boxed, low, high), min(count + 1, len(low)), largest=False
+                )
+                col = (
+                    BLOCK * blocks[:, :count, None] + torch.arange(BLOCK, device=low.device)
+                ).flatten(1)
                 outside = (col >= n) | (col == row[:, None])
                 squares = torch.zeros(col.shape, dtype=low.dtype, device=low.device)
                 for axis in self.coordinates.unbind(1):
@@ -110,11 +123,15 @@ class TensorCloud:
 def refuse_degenerate(n: int, extent: float) -> None:
     """Refuse clouds of ``n`` points in a cube of width ``extent`` with nothing to estimate."""
     if n < 3:
-        raise TooFewPointsError(f"a bundle needs at least 3 points in general position, got {n}. Give more points.")
+        raise TooFewPointsError(
+            f"a bundle needs at least 3 points in general position, got {n}. Give more points."
+        )
     if extent == 0:
         raise TooFewPointsError(f"all {n} points coincide; there is no manifold to estimate.")
     if not 1e-140 < extent < 1e150:
-        raise InvalidInputError(f"the cloud is {extent:.2g} wide: squared distances underflow or overflow. Rescale it.")
+        raise InvalidInputError(
+            f"the cloud is {extent:.2g} wide: squared distances underflow or overflow. Rescale it."
+        )
 
 
 def tensor_of(points: Any) -> Tensor:
@@ -125,20 +142,29 @@ def tensor_of(points: Any) -> Tensor:
 def _blocks(values: Tensor) -> Tensor:
     """Rows in blocks, ``(blocks, BLOCK, q)``; the last row fills up the last block."""
     missing = -len(values) % BLOCK
-    return torch.cat([values, values[-1:].expand(missing, *values.shape[1:])]).unflatten(0, (-1, BLOCK))
+    return torch.cat([values, values[-1:].expand(missing, *values.shape[1:])]).unflatten(
+        0, (-1, BLOCK)
+    )
 
 
 def _gaps(low: Tensor, high: Tensor, other_low: Tensor, other_high: Tensor) -> Tensor:
     """Squared distances between boxes, whose corners broadcast."""
-    total = torch.zeros(torch.broadcast_shapes(low.shape, other_low.shape)[:-1], dtype=low.dtype, device=low.device)
+    total = torch.zeros(
+        torch.broadcast_shapes(low.shape, other_low.shape)[:-1], dtype=low.dtype, device=low.device
+    )
     for a in range(low.shape[-1]):
-        gap = torch.maximum(other_low[..., a] - high[..., a], low[..., a] - other_high[..., a]).clamp_min(0)
+        gap = torch.maximum(
+            other_low[..., a] - high[..., a], low[..., a] - other_high[..., a]
+        ).clamp_min(0)
         total += gap * gap
     return total
 
 
-def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = None) -> tuple[Tensor, Tensor]:
-    """Pairs of blocks that may hold points at most ``radius`` (in units of the cloud) apart, sorted, ``(p,)`` each."""
+def near_blocks(
+    cloud: TensorCloud, radius: float, max_memory: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Pairs of blocks that may hold points at most ``radius`` (in units of the cloud) apart,
+    sorted, ``(p,)`` each."""
     low, high = cloud.boxes
     limit = (radius * (1 + 1e-4) + 1e-5) ** 2  # turned coordinates are rounded
     outer = _blocks(low).amin(1), _blocks(high).amax(1)
@@ -156,6 +182,8 @@ def near_blocks(cloud: TensorCloud, radius: float, max_memory: float | None = No
             close = _gaps(low[a], high[a], low[b], high[b]) <= limit
             found.append(a[close] * count + b[close])
             pairs_found += len(found[-1])
-            require_memory(32.0 * pairs_found, "a search in such large balls", "Use a smaller eps.", max_memory)
+            require_memory(
+                32.0 * pairs_found, "a search in such large balls", "Use a smaller eps.", max_memory
+            )
     keys = torch.cat(found).sort()[0]
     return keys // count, keys % count

@@ -28,11 +28,11 @@ from .tensor_cloud import CHUNK, CPU_CHUNK
 class Connection:
     r"""The orthogonal map of every directed edge of a graph, in compact form.
 
-    Attributes: ``values`` and ``det``. For d = 1, ``values`` is empty with shape (e, 0) and the map is
-    ``det``; for d = 2 it is (e, 2) with the first column (cos, sin) of
+    Attributes: ``values`` and ``det``. For d = 1, ``values`` is empty with shape (e, 0) and the map
+    is ``det``; for d = 2 it is (e, 2) with the first column (cos, sin) of
     :math:`\begin{pmatrix} c & -\delta s \\ s & \delta c \end{pmatrix}`, where :math:`\delta` is
-    ``det`` = +1 for rotations and -1 for reflections; for d > 2 it is (e, d, d). ``det`` is (e,) int8. They may be
-    given as tensors of a device; the attributes are then NumPy copies.
+    ``det`` = +1 for rotations and -1 for reflections; for d > 2 it is (e, d, d). ``det`` is (e,)
+    int8. They may be given as tensors of a device; the attributes are then NumPy copies.
     """
 
     values: np.ndarray
@@ -59,7 +59,8 @@ class Connection:
 
 
 def plane_blocks(values: Tensor, det: Tensor) -> Tensor:
-    """Matrices ``(e, 2, 2)`` with the first columns ``values`` (e, 2) and the signs ``det`` (e,) of determinants."""
+    """Matrices ``(e, 2, 2)`` with the first columns ``values`` (e, 2) and the signs ``det`` (e,) of
+    determinants."""
     c, s = values.unbind(1)
     return torch.stack([torch.stack([c, -det * s], -1), torch.stack([s, det * c], -1)], 1)
 
@@ -94,7 +95,9 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
             weak[i] += norm <= 1e-9
 
 
-def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64, order: Any = None) -> Connection:
+def connect(
+    frames: Any, graph: NeighborGraph, dtype: type = np.float64, order: Any = None
+) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
 
     ``order`` holds the user's numbers of the points, for messages.
@@ -102,27 +105,40 @@ def connect(frames: Any, graph: NeighborGraph, dtype: type = np.float64, order: 
     >>> from tangentbundle.geometry.graph import radius_graph
     >>> plane = np.array([[0.0, 0.0], [1.0, 0.0]])
     >>> frames = np.stack([np.eye(2), np.array([[0.0, -1.0], [1.0, 0.0]])])
-    >>> connect(frames, radius_graph(plane, 2.0)).blocks()[0].tolist()   # from point 1 to point 0
+    >>> connect(frames, radius_graph(plane, 2.0)).blocks()[0].tolist()  # from point 1 to point 0
     [[0.0, -1.0], [1.0, 0.0]]
     """
     (n, _, d), bases = frames.shape, torch.as_tensor(frames)
     if d == 2 and bases.device.type == "cpu":
         values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
-        det, rows, weak = np.empty(graph.num_edges, np.int8), bases.contiguous().numpy(), np.zeros(n, np.int64)
-        run_ranges(_transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512)
+        det, rows, weak = (
+            np.empty(graph.num_edges, np.int8),
+            bases.contiguous().numpy(),
+            np.zeros(n, np.int64),
+        )
+        run_ranges(
+            _transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512
+        )
         _refuse_weak(weak, order)
         return Connection(values, det, d)
     return _connect_tensors(bases, graph, dtype, order)
 
 
-def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float64, order: Any = None) -> Connection:
-    """The same in torch, for any d; maps of edges are found for their ends low < high, and transposed for others."""
+def _connect_tensors(
+    bases: Tensor, graph: NeighborGraph, dtype: type = np.float64, order: Any = None
+) -> Connection:
+    """The same in torch, for any d; maps of edges are found for their ends low < high, and
+    transposed for others."""
     _, dims, d = bases.shape
-    columns = [list(axis.T.contiguous()) for axis in bases.unbind(1)]  # single numbers are gathered fastest
+    columns = [
+        list(axis.T.contiguous()) for axis in bases.unbind(1)
+    ]  # single numbers are gathered fastest
     chunk = max(1, (CPU_CHUNK if bases.device.type == "cpu" else CHUNK) // (dims * d * d))
     edges, (_, indices, _), rows = graph.num_edges, graph.tensors, graph.edge_rows
     shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
-    values = torch.empty(shape, dtype=torch.float32 if dtype == np.float32 else torch.float64, device=rows.device)
+    values = torch.empty(
+        shape, dtype=torch.float32 if dtype == np.float32 else torch.float64, device=rows.device
+    )
     det, weak = torch.empty(edges, dtype=torch.int8, device=rows.device), [rows[:0]]
     for start in range(0, edges, chunk):
         some = slice(start, start + chunk)
@@ -140,7 +156,10 @@ def _connect_tensors(bases: Tensor, graph: NeighborGraph, dtype: type = np.float
             flip = p * s - q * r < 0
             cos, sin = torch.where(flip, p - s, p + s), torch.where(flip, r + q, r - q)
             norm = torch.hypot(cos, sin)
-            faint, sin = norm <= 1e-9, torch.where(flip | (i < j), sin, -sin)  # the inverse turns back
+            faint, sin = (
+                norm <= 1e-9,
+                torch.where(flip | (i < j), sin, -sin),
+            )  # the inverse turns back
             values[some] = torch.stack([cos / norm, sin / norm], 1)
         else:
             maps, faint = polar_factors(maps.permute(2, 0, 1).contiguous())
@@ -158,6 +177,6 @@ def _refuse_weak(weak: np.ndarray, order: Any) -> None:
         number = first_of(np.flatnonzero(weak), order)[1]
         raise RankDeficientError(
             f"along {int(weak.sum())} edges (first at point {number}) the two tangent spaces hold "
-            "perpendicular directions, so no transport between them is defined. The scale is too large for the "
-            "curvature, or the dimension is wrong: use a smaller eps."
+            "perpendicular directions, so no transport between them is defined. The scale is too "
+            "large for the curvature, or the dimension is wrong: use a smaller eps."
         )

@@ -4,8 +4,8 @@ A ``Data`` with a bundle of rank d over n points of R^D holds, in the user's ord
 
 * ``pos (n, D)``, ``frames (n, D, d)`` (none on the scalar bundle),
 * ``edge_index (2, e)``, source j above target i, as PyG's messages flow,
-* ``edge_weight (e,)``, the kernel at each edge (or its cotangents, on a mesh), and ``transport (e, d, d)``, coordinates
-  at j to coordinates at i,
+* ``edge_weight (e,)``, the kernel at each edge (or its cotangents, on a mesh), and
+  ``transport (e, d, d)``, coordinates at j to coordinates at i,
 * ``eps (1,)``, the ``bundle`` itself, and its ``laplacian``.
 
 A message along an edge is thus ``edge_weight * transport @ x[source]``.
@@ -26,7 +26,8 @@ from ..operators import LinearOperator, join
 
 
 def to_pyg(bundle: TangentBundle, **attributes: Any) -> Any:
-    """A PyG ``Data`` that holds the bundle, and ``attributes`` such as signals ``(n, d, c)`` or labels.
+    """A PyG ``Data`` that holds the bundle, and ``attributes`` such as signals ``(n, d, c)`` or
+    labels.
 
     >>> import tangentbundle as tb
     >>> data = to_pyg(tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0)))
@@ -55,7 +56,8 @@ def _contents(bundle: TangentBundle) -> dict[str, Any]:
 
 
 def laplacian_of(data: Any) -> LinearOperator:
-    """The connection Laplacian of a ``Data``, or of all of a ``Batch`` as one operator, on the device of ``pos``.
+    """The connection Laplacian of a ``Data``, or of all of a ``Batch`` as one operator, on the
+    device of ``pos``.
 
     The operators are those that were attached, with all that filters have cached on them.
 
@@ -66,19 +68,23 @@ def laplacian_of(data: Any) -> LinearOperator:
     """
     parts = data.get("laplacian")
     if parts is None:
-        raise MissingColumnsError("this Data holds no bundle. Attach one with AttachBundle(), or use to_pyg.")
+        raise MissingColumnsError(
+            "this Data holds no bundle. Attach one with AttachBundle(), or use to_pyg."
+        )
     parts = parts if isinstance(parts, list) else [parts]
     parts = [part if part.device == data.pos.device else part.to(data.pos.device) for part in parts]
     return join(parts) if len(parts) > 1 else parts[0]
 
 
 class AttachBundle:
-    """A PyG transform: attaches the tangent bundle of ``data.pos``, and its Laplacian as ``data.laplacian``.
+    """A PyG transform: attaches the tangent bundle of ``data.pos``, and its Laplacian as
+    ``data.laplacian``.
 
-    With triangles ``data.face`` it is the bundle of the mesh, unless ``options`` such as ``neighbors`` ask for a cloud
-    of points. Tangent planes come from ``data.normal`` where there are any, and are estimated otherwise. Edges that
-    ``data`` had are replaced. Use it last among the transforms of a data set; in a model,
-    ``laplacian_of(batch)`` is the operator of a batch. ``options`` are those of ``TangentBundle.from_points``.
+    With triangles ``data.face`` it is the bundle of the mesh, unless ``options`` such as
+    ``neighbors`` ask for a cloud of points. Tangent planes come from ``data.normal`` where there
+    are any, and are estimated otherwise. Edges that ``data`` had are replaced. Use it last among
+    the transforms of a data set; in a model, ``laplacian_of(batch)`` is the operator of a batch.
+    ``options`` are those of ``TangentBundle.from_points``.
 
     >>> import tangentbundle as tb
     >>> from torch_geometric.data import Data
@@ -92,7 +98,9 @@ class AttachBundle:
 
     def __call__(self, data: Any) -> Any:
         if data.get("pos") is None:
-            raise MissingColumnsError("AttachBundle needs the points as data.pos (n, D); this Data has none.")
+            raise MissingColumnsError(
+                "AttachBundle needs the points as data.pos (n, D); this Data has none."
+            )
         known = {name: value for name, value in self.options.items() if name != "dim"}
         frames = None if data.get("normal") is None else normal_frames(data.normal)
         if data.get("face") is not None and not known:

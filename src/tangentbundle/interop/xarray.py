@@ -1,4 +1,5 @@
-"""An accessor for xarray: ``import tangentbundle.interop.xarray``, and every dataset has ``ds.tangentbundle``."""
+"""An accessor for xarray: ``import tangentbundle.interop.xarray``, and every dataset has
+``ds.tangentbundle``."""
 
 from __future__ import annotations
 
@@ -20,23 +21,28 @@ else:
 
 def _method(function: Callable) -> Callable:
     """A function of a dataset as a method of the accessor."""
-    return wraps(function)(lambda self, *arguments, **options: function(self._ds, *arguments, **options))
+    return wraps(function)(
+        lambda self, *arguments, **options: function(self._ds, *arguments, **options)
+    )
 
 
 @xarray.register_dataset_accessor("tangentbundle")
 class DatasetAccessor:
     """Winds and currents of a dataset; the methods are the functions of ``tangentbundle.earth``.
 
-    Components are found by their CF names; ``vectors=("u10", "v10")`` names them. Wind may also be given as speed and
-    direction; results have components instead. A result is the dataset itself with new numbers in these variables:
-    coordinates, units, attributes and all other variables stay. All levels, members and times are computed, each by
-    itself, and lazily if the dataset has chunks.
+    Components are found by their CF names; ``vectors=("u10", "v10")`` names them. Wind may also be
+    given as speed and direction; results have components instead. A result is the dataset itself
+    with new numbers in these variables: coordinates, units, attributes and all other variables
+    stay. All levels, members and times are computed, each by itself, and lazily if the dataset has
+    chunks.
 
     >>> import numpy as np, xarray as xr, tangentbundle.interop.xarray
     >>> lat, lon = np.arange(-80, 81, 20.0), np.arange(0, 360, 20.0)
     >>> u = np.cos(np.radians(lat))[:, None] * np.ones(len(lon))
-    >>> ds = xr.Dataset({"u": (("lat", "lon"), u, {"units": "m s-1"}), "v": (("lat", "lon"), 0 * u)},
-    ...                 {"lat": lat, "lon": lon})
+    >>> ds = xr.Dataset(
+    ...     {"u": (("lat", "lon"), u, {"units": "m s-1"}), "v": (("lat", "lon"), 0 * u)},
+    ...     {"lat": lat, "lon": lon},
+    ... )
     >>> smooth = ds.tangentbundle.smooth(filter_scale="10000 km")
     >>> smooth["u"].dims, smooth["u"].attrs["units"], round(float(smooth["u"].sel(lat=0).mean()), 2)
     (('lat', 'lon'), 'm s-1', 0.96)
@@ -47,7 +53,9 @@ class DatasetAccessor:
 
     def __getattr__(self, name: str) -> Any:
         known = ", ".join(sorted(key for key in vars(type(self)) if not key.startswith("_")))
-        raise AttributeError(f"there is no {name!r}, but {known}. Filter with smooth(filter_scale='500 km').")
+        raise AttributeError(
+            f"there is no {name!r}, but {known}. Filter with smooth(filter_scale='500 km')."
+        )
 
     smooth = _method(fields.smooth)
     denoise = _method(fields.denoise)
@@ -58,7 +66,8 @@ class DatasetAccessor:
     spectrum = _method(fields.spectrum)
 
     def field(self, vectors: tuple[str, ...] = (), **request: Any) -> Field:
-        """All points and vectors in memory, as ``tangentbundle.io`` has them; ``field.notes`` say what was guessed."""
+        """All points and vectors in memory, as ``tangentbundle.io`` has them; ``field.notes`` say
+        what was guessed."""
         field = from_dataset(self._ds.compute(), Request(vectors=tuple(vectors), **request))
         warn_if_suspicious(field)
         return field

@@ -4,7 +4,11 @@
 >>> from tangentbundle.io import read_field, write_field
 >>> points = tb.manifolds.Sphere(2).sample(100, seed=0)
 >>> with tempfile.TemporaryDirectory() as folder:
-...     np.savez(f"{folder}/field.npz", points=points, vectors=tb.manifolds.Sphere(2).gradient_field(points, 2))
+...     np.savez(
+...         f"{folder}/field.npz",
+...         points=points,
+...         vectors=tb.manifolds.Sphere(2).gradient_field(points, 2),
+...     )
 ...     field = read_field(f"{folder}/field.npz")
 ...     write_field(field.with_vectors(2 * field.vectors), f"{folder}/double.csv")
 ...     print(field, read_field(f"{folder}/double.csv").names)

@@ -1,4 +1,5 @@
-"""Fields in arrays of named points and vectors: NumPy archives, which are never unpickled, and data of meshes."""
+"""Fields in arrays of named points and vectors: NumPy archives, which are never unpickled, and data
+of meshes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, InvalidInputError, MemoryLimitError, MissingColumnsError, ShapeError
+from ..errors import (
+    DamagedFileError,
+    InvalidInputError,
+    MemoryLimitError,
+    MissingColumnsError,
+    ShapeError,
+)
 from ..memory import require_memory
 from .columns import find_columns, from_columns, real, time_labels, to_columns
 from .field import Field, Request
@@ -25,7 +32,8 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class ArrayFile:
-    """All arrays of a file, the name of its vectors if they are one array, and that of its points."""
+    """All arrays of a file, the name of its vectors if they are one array, and that of its
+    points."""
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     vectors: str | None = "vectors"
@@ -33,30 +41,45 @@ class ArrayFile:
 
 
 def from_arrays(
-    points: np.ndarray, data: Arrays, request: Request, notes: list[str], faces: np.ndarray | None = None
+    points: np.ndarray,
+    data: Arrays,
+    request: Request,
+    notes: list[str],
+    faces: np.ndarray | None = None,
 ) -> Field:
     """A field of points ``(n, D)``, on a mesh if there are triangles ``faces`` ``(f, 3)``.
 
-    Vectors are an array of the shape of the points, or ``(T, n, D)``; or one array ``(n,)`` for each component.
+    Vectors are an array of the shape of the points, or ``(T, n, D)``; or one array ``(n,)`` for
+    each component.
     """
     if points.ndim != 2:
-        raise ShapeError(f"expected points of shape (n, D), got {points.shape}. Choose: points=('NAME',).")
+        raise ShapeError(
+            f"expected points of shape (n, D), got {points.shape}. Choose: points=('NAME',)."
+        )
     if faces is not None:
         if points.shape[1] != 3:
-            raise ShapeError(f"a mesh needs points of shape (n, 3), got {points.shape}. Add a zero coordinate.")
+            raise ShapeError(
+                f"a mesh needs points of shape (n, 3), got {points.shape}. Add a zero coordinate."
+            )
         points, data, faces = _merged(points, data, faces, request, notes)
     n, dims = points.shape
     axes = tuple("xyz"[:dims]) if dims <= 3 else tuple(f"x{i}" for i in range(dims))
-    columns = {name: a for name, a in data.items() if a.shape == (n,)} | dict(zip(axes, points.T, strict=True))
+    columns = {name: a for name, a in data.items() if a.shape == (n,)} | dict(
+        zip(axes, points.T, strict=True)
+    )
     asked, array = replace(request, points=axes, latlon=()), _vector_array(data, points, request)
     if array is not None:
         notes += [] if request.vectors else [f"vectors: array {array}, guessed by name and shape"]
         asked = replace(asked, vectors=tuple(f"v{axis}" for axis in axes))
         columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
     found = find_columns([*columns], asked)
-    field, rows = from_columns(lambda name: real(columns[name], name), found, asked, time_labels(data))
+    field, rows = from_columns(
+        lambda name: real(columns[name], name), found, asked, time_labels(data)
+    )
     if rows is not None and faces is not None:
-        raise InvalidInputError("vertices of a mesh cannot be left out: its triangles need them. Fill in the numbers.")
+        raise InvalidInputError(
+            "vertices of a mesh cannot be left out: its triangles need them. Fill in the numbers."
+        )
     space = field.space if faces is None else Mesh(field.space.points, faces)
     return replace(
         field,
@@ -75,30 +98,37 @@ def first_at_place(points: np.ndarray) -> np.ndarray:
 def _merged(
     points: np.ndarray, data: Arrays, faces: np.ndarray, request: Request, notes: list[str]
 ) -> tuple[np.ndarray, Arrays, np.ndarray]:
-    """A mesh with each vertex once, with the data of the first at its place; refused unless ``drop_duplicates``."""
+    """A mesh with each vertex once, with the data of the first at its place; refused unless
+    ``drop_duplicates``."""
     n, first = len(points), first_at_place(points)
     rows = np.unique(first)
     if len(rows) == n:
         return points, data, faces
     if not request.drop_duplicates:
         raise InvalidInputError(
-            f"vertices of the mesh that coincide with an earlier one: {n - len(rows)} of {n}. Merge them with "
-            "drop_duplicates=True."
+            f"vertices of the mesh that coincide with an earlier one: {n - len(rows)} of {n}. "
+            "Merge them with drop_duplicates=True."
         )
     from ..geometry.halfedges import check_corners
 
     corners = np.searchsorted(rows, first)[check_corners(faces, n)]
     proper = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
     notes.append(f"vertices merged with an earlier one at the same place: {n - len(rows)}")
-    notes += [f"triangles left out, as their corners coincide: {(~proper).sum()}"] * (not proper.all())
+    notes += [f"triangles left out, as their corners coincide: {(~proper).sum()}"] * (
+        not proper.all()
+    )
     others = {name: a for name, a in data.items() if a is not faces}
     return points[rows], _at_rows(others, rows, points.shape), corners[proper]
 
 
-def _at_rows(data: Arrays, rows: np.ndarray | None, shape: tuple[int, ...], fields: int = 0) -> dict[str, np.ndarray]:
-    """All arrays, or, if only some points are used, these points of the arrays that have a value for each.
+def _at_rows(
+    data: Arrays, rows: np.ndarray | None, shape: tuple[int, ...], fields: int = 0
+) -> dict[str, np.ndarray]:
+    """All arrays, or, if only some points are used, these points of the arrays that have a value
+    for each.
 
-    ``shape`` is that of the points, ``(n, D)`` or ``(n,)``, and ``fields`` the number of times if there are several.
+    ``shape`` is that of the points, ``(n, D)`` or ``(n,)``, and ``fields`` the number of times if
+    there are several.
     """
     if rows is None:
         return dict(data)
@@ -110,7 +140,8 @@ def _at_rows(data: Arrays, rows: np.ndarray | None, shape: tuple[int, ...], fiel
 
 
 def _point_axis(array: np.ndarray, shape: tuple[int, ...]) -> int | None:
-    """The axis of an array along points of a shape ``(n, D)`` or ``(n,)``; None if it has none, as numbers of a file.
+    """The axis of an array along points of a shape ``(n, D)`` or ``(n,)``; None if it has none, as
+    numbers of a file.
 
     Of several axes of this length it is the one of vectors ``(T, n, D)``, otherwise the first.
     """
@@ -123,31 +154,45 @@ def _point_axis(array: np.ndarray, shape: tuple[int, ...]) -> int | None:
 def vector_arrays(data: Arrays, points: np.ndarray) -> list[str]:
     """Names of arrays that are vectors at points: no normals, no texture coordinates."""
     same = [name for name, a in data.items() if a.shape[-2:] == points.shape and a.ndim <= 3]
-    return [name for name in same if "normal" not in name.lower() and name not in ("obj:vn", "obj:vt")]
+    return [
+        name for name in same if "normal" not in name.lower() and name not in ("obj:vn", "obj:vt")
+    ]
 
 
 def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | None:
-    """The name of the array of vectors, as asked or guessed; None if components have arrays of their own."""
+    """The name of the array of vectors, as asked or guessed; None if components have arrays of
+    their own."""
     arrays, asked = vector_arrays(data, points), request.vectors
     usual = [name for name in VECTORS if name in arrays] or arrays
     if request.only_points or len(asked) > 1:
         return None
     if not (asked or usual):
-        if wrong := [f"{name} {data[name].shape}" for name in VECTORS if name in data and data[name].ndim > 1]:
-            raise ShapeError(f"vectors must have the shape of the points {points.shape}, or (T, n, D), got {wrong[0]}.")
+        if wrong := [
+            f"{name} {data[name].shape}" for name in VECTORS if name in data and data[name].ndim > 1
+        ]:
+            raise ShapeError(
+                f"vectors must have the shape of the points {points.shape}, or (T, n, D), got "
+                f"{wrong[0]}."
+            )
         return None
     if asked and asked[0] not in arrays:
         shapes = listed([f"{name} {a.shape}" for name, a in data.items()])
-        raise MissingColumnsError(f"there are no vectors {asked[0]} for points {points.shape}; there are {shapes}.")
+        raise MissingColumnsError(
+            f"there are no vectors {asked[0]} for points {points.shape}; there are {shapes}."
+        )
     if not asked and usual is arrays and len(arrays) > 1:
-        raise MissingColumnsError(f"there are several vectors: {listed(arrays)}. Choose: vectors=('NAME',).")
+        raise MissingColumnsError(
+            f"there are several vectors: {listed(arrays)}. Choose: vectors=('NAME',)."
+        )
     return (asked or usual)[0]
 
 
 def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:
-    """The arrays of the file that a field came from, with its vectors, standard deviations and parts.
+    """The arrays of the file that a field came from, with its vectors, standard deviations and
+    parts.
 
-    Vectors are one array, or one for each component with ``columns``, on the globe, and where the file had them so.
+    Vectors are one array, or one for each component with ``columns``, on the globe, and where the
+    file had them so.
     """
     origin = field.origin if isinstance(field.origin, ArrayFile) else ArrayFile()
     data = dict(origin.arrays)
@@ -158,20 +203,35 @@ def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:
         new = {n: np.stack([t[n] for t in table]) for n in table[0] if n not in field.space.names}
     else:
         parts = {name: np.asarray(part.values) for name, part in field.parts.items()}
-        new = {origin.vectors: field.values} | {n: a[..., 0] if a.shape[-1] == 1 else a for n, a in parts.items()}
+        new = {origin.vectors: field.values} | {
+            n: a[..., 0] if a.shape[-1] == 1 else a for n, a in parts.items()
+        }
         new |= {f"{origin.vectors}_std": field.std} if field.std is not None else {}
-    return data | {name: np.ascontiguousarray(a[0] if len(field) == 1 else a) for name, a in new.items()}
+    return data | {
+        name: np.ascontiguousarray(a[0] if len(field) == 1 else a) for name, a in new.items()
+    }
 
 
 def read_npz(path: Path, request: Request) -> Field:
-    """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such as lat, lon, u, v."""
+    """A field from ``points (n, D)`` and ``vectors (n, D)`` or ``(T, n, D)``, or from arrays such
+    as lat, lon, u, v."""
     arrays = _load(path)
-    asked = request.points if len(request.points) == 1 else () if request.points or request.latlon else POINTS
+    asked = (
+        request.points
+        if len(request.points) == 1
+        else ()
+        if request.points or request.latlon
+        else POINTS
+    )
     name = next((n for n in asked if n in arrays and arrays[n].ndim > 1), None)
     if name is None:
         columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
-        field, rows = from_columns(lambda n: real(arrays[n], n), columns, request, time_labels(arrays))
-        origin = ArrayFile(_at_rows(arrays, rows, arrays[columns.points[0]].shape, len(field)), None, None)
+        field, rows = from_columns(
+            lambda n: real(arrays[n], n), columns, request, time_labels(arrays)
+        )
+        origin = ArrayFile(
+            _at_rows(arrays, rows, arrays[columns.points[0]].shape, len(field)), None, None
+        )
     else:
         notes = [] if request.points else [f"points: array {name}, guessed by name"]
         points, faces = real(arrays.pop(name), name), arrays.get("faces", arrays.get("triangles"))
@@ -191,10 +251,17 @@ def _load(path: Path) -> dict[str, np.ndarray]:
             return {name: file[name] for name in file.files}
     except MemoryLimitError:
         raise
-    except Exception as error:  # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
+    # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
+    except Exception as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        remedy = "Arrays of objects are never read." if "pickle" in text else "Write it anew with np.savez."
-        raise DamagedFileError(f"{path.name} is not a readable NumPy archive ({text}). {remedy}") from error
+        remedy = (
+            "Arrays of objects are never read."
+            if "pickle" in text
+            else "Write it anew with np.savez."
+        )
+        raise DamagedFileError(
+            f"{path.name} is not a readable NumPy archive ({text}). {remedy}"
+        ) from error
 
 
 def write_npz(field: Field, path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Fields from named columns, for tables, arrays and datasets: columns are requested, or guessed by name with a note."""
+"""Fields from named columns, for tables, arrays and datasets: columns are requested, or guessed by
+name with a note."""
 
 from __future__ import annotations
 
@@ -22,7 +23,16 @@ PLACES = [*product(("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon
 WINDS = [*zip(EAST, NORTH, strict=True), ("east", "north"), ("eastward", "northward")]
 WINDS += [EAST_NORTH, ("zonal", "meridional")]
 POLAR_WINDS = [*product(SPEED, DIRECTION)]
-TIME_NAMES: tuple[str, ...] = ("time", "times", "date", "datetime", "timestamp", "valid_time", "date_time", "obs_time")
+TIME_NAMES: tuple[str, ...] = (
+    "time",
+    "times",
+    "date",
+    "datetime",
+    "timestamp",
+    "valid_time",
+    "date_time",
+    "obs_time",
+)
 TIME_NAMES += ("year", "month", "day", "hour", "minute", "utc", "step", "frame", "day_of_year")
 """Names, in lower case, of columns that say when a row was measured."""
 DATE = re.compile(r"\d{4}[-/.]?\d{2}[-/.]?\d{2}([T ].*)?$|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}")
@@ -37,8 +47,9 @@ VELOCITY = ("v", "v_", "d", "d_")
 class Columns:
     """The names of a file's columns of points and vectors, and notes on guesses.
 
-    ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that of standard errors,
-    if there is one. ``units`` are those of the columns of vectors and errors, by name.
+    ``wind`` are the columns of speed and direction, if the vectors are given so; ``sigma`` is that
+    of standard errors, if there is one. ``units`` are those of the columns of vectors and errors,
+    by name.
     """
 
     points: tuple[str, ...]
@@ -66,31 +77,45 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     >>> found = find_columns(["station", "Lat", "Lon", "u10 [m/s]", "v10 [m/s]"], Request())
     >>> found.points, found.vectors, found.on_globe, [*found.units.values()]
     (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ['m/s', 'm/s'])
-    >>> find_columns(["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))).vectors
+    >>> find_columns(
+    ...     ["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))
+    ... ).vectors
     ('dpc1', 'dpc2', 'dpc10')
     """
     known = {_key(name): name for name in reversed(names)}
     points, on_globe = _points(names, known, request)
-    vectors, wind = ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
+    vectors, wind = (
+        ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
+    )
     errors = request.sigma or (known.get("sigma", "") if vectors else "")
     sigma = named([errors], names, "sigma")[:1] if errors else ()
     units, notes = {name: split_unit(name)[1] for name in (*(wind or vectors), *sigma)}, []
     if not (request.latlon or request.points):
-        notes.append(f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe)
+        notes.append(
+            f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe
+        )
     if wind:
         unit, turn = (units[name] for name in wind)
         turn = turn if is_radian(turn) else "degrees"
-        notes.append(f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in {turn}")
+        notes.append(
+            f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in "
+            f"{turn}"
+        )
         vectors = tuple(f"{name} [{unit}]" for name in vectors) if unit else vectors
     elif vectors and not request.vectors:
-        notes.append(f"vectors: columns {listed(vectors)}, guessed by name" + ", taken as east, north" * on_globe)
+        notes.append(
+            f"vectors: columns {listed(vectors)}, guessed by name"
+            + ", taken as east, north" * on_globe
+        )
     if declared := dict.fromkeys(filter(None, map(units.get, wind[:1] or vectors))):
         notes.append(f"units of the vectors: {', '.join(declared)}, from the column names")
     notes += [f"standard errors: column {name}" for name in sigma]
     return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma)
 
 
-def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tuple[tuple[str, ...], bool]:
+def _points(
+    names: Sequence[str], known: dict[str, str], request: Request
+) -> tuple[tuple[str, ...], bool]:
     """Columns of points, and whether they are latitude and longitude."""
     if request.latlon:
         return named(request.latlon, names, "latlon", 2), True
@@ -104,19 +129,27 @@ def _points(names: Sequence[str], known: dict[str, str], request: Request) -> tu
         return globe, True
     if not cloud:
         raise MissingColumnsError(
-            f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, lon. Name them: "
+            f"no columns of points found; the file has {listed(names)}. Expected "
+            "x, y, z, or lat, lon. Name them: "
             'points=("X", "Y", "Z") or latlon=("LAT", "LON").'
         )
     return cloud, False
 
 
 def _vectors(
-    names: Sequence[str], known: dict[str, str], points: tuple[str, ...], on_globe: bool, request: Request
+    names: Sequence[str],
+    known: dict[str, str],
+    points: tuple[str, ...],
+    on_globe: bool,
+    request: Request,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns of vectors, as many as components, or of speed and direction; empty if there are none, none needed."""
+    """Columns of vectors, as many as components, or of speed and direction; empty if there are
+    none, none needed."""
     wanted = 2 if on_globe else len(points)
     if request.wind and not on_globe:
-        raise InvalidInputError('wind= needs latitude and longitude: name them with latlon=("LAT", "LON").')
+        raise InvalidInputError(
+            'wind= needs latitude and longitude: name them with latlon=("LAT", "LON").'
+        )
     if request.wind:
         return EAST_NORTH, named(request.wind, names, "wind", 2)
     if request.vectors:
@@ -130,29 +163,42 @@ def _vectors(
         free = {key: name for key, name in known.items() if name not in points}
         keys = [*map(_key, points)]
         axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
-        groups = [[f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY]
-        if found := _first(free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted):
+        groups = [
+            [f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY
+        ]
+        if found := _first(
+            free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted
+        ):
             return named(found, names, "vectors", wanted), ()
     if request.needs_vectors:
-        example = '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
+        example = (
+            '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
+        )
         raise MissingColumnsError(
-            f"no columns of vectors found for the points {listed(points)}; the file has {listed(names)}. Name them: "
-            f"vectors={example}."
+            f"no columns of vectors found for the points {listed(points)}; the file has "
+            f"{listed(names)}. Name them: vectors={example}."
         )
     return (), ()
 
 
 def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
-    """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for, those of points."""
+    """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for,
+    those of points."""
     groups: dict[str, list[str]] = {}
     for name in sorted(known, key=natural):
         groups.setdefault(natural(name)[0] if name[-1:].isdecimal() else "", []).append(name)
     usual = [f"{prefix}{gap}" for prefix in prefixes or NUMBERED for gap in ("", "_")]
-    moving = [p for p, group in groups.items() if p and any(all(v + n in known for n in group) for v in VELOCITY)]
+    moving = [
+        p
+        for p, group in groups.items()
+        if p and any(all(v + n in known for n in group) for v in VELOCITY)
+    ]
     return [groups[p] for p in (usual if prefixes else [*usual, *moving]) if p in groups]
 
 
-def _first(known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int = 2) -> tuple[str, ...]:
+def _first(
+    known: Mapping[str, str], groups: Iterable[Iterable[str]], least: int = 2
+) -> tuple[str, ...]:
     """Return the leading known names of the first group that has at least ``least`` of them."""
     for group in groups:
         found = tuple(known[name] for name in takewhile(known.__contains__, group))
@@ -170,24 +216,33 @@ def from_columns(
     """A field from named columns, checked and in one unit, and the rows used; None if all are used.
 
     ``times`` are other columns ``(n,)`` that say when a row was measured (see ``time_labels``).
-    Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise float64.
+    Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise
+    float64.
     """
     groups = (columns.points, columns.wind or columns.vectors, columns.sigma)
     points, vectors, errors = ({name: column(name) for name in names} for names in groups)
     shapes = {name: array.shape for name, array in (points | vectors | errors).items()}
-    if len({shape[-1:] for shape in shapes.values()}) > 1 or any(len(shapes[name]) != 1 for name in points | errors):
-        raise ShapeError(f"columns of points, vectors and errors must be equally long, got {shapes}.")
+    if len({shape[-1:] for shape in shapes.values()}) > 1 or any(
+        len(shapes[name]) != 1 for name in points | errors
+    ):
+        raise ShapeError(
+            f"columns of points, vectors and errors must be equally long, got {shapes}."
+        )
     dtype = np.result_type(*points.values(), *vectors.values())
     coordinates, values = np.stack([*points.values()], axis=1, dtype=dtype), None
     check_count(len(coordinates), request)
     notes, units, numbers = [*columns.notes], "", [coordinates]
     if vectors:
-        values = np.stack([*vectors.values()], axis=-1, dtype=dtype).reshape(-1, len(coordinates), len(vectors))
+        values = np.stack([*vectors.values()], axis=-1, dtype=dtype).reshape(
+            -1, len(coordinates), len(vectors)
+        )
         given = [columns.units[name] for name in vectors]
         if columns.wind:
             speed, direction = np.moveaxis(values, -1, 0)
             if bad := int(xarrays.impossible_wind(speed, direction, given[1]).sum()):
-                notes.append(f"{bad} negative speeds or directions beyond the circle count as missing")
+                notes.append(
+                    f"{bad} negative speeds or directions beyond the circle count as missing"
+                )
             elif not is_radian(given[1]):
                 warn_if_radians(columns.wind[1], direction)
             values, given = xarrays.wind_components(speed, direction, given[1]), given[:1] * 2
@@ -199,27 +254,42 @@ def from_columns(
     rows = usable_rows(np.concatenate(numbers, axis=1), request, notes)
     check_count(len(rows), request)
     usable = coordinates[rows]
-    space = Globe(usable[:, 0], usable[:, 1], columns.points) if columns.on_globe else Cloud(usable, columns.points)
+    space = (
+        Globe(usable[:, 0], usable[:, 1], columns.points)
+        if columns.on_globe
+        else Cloud(usable, columns.points)
+    )
     labels = {name: a[rows] for name, a in (times or {}).items() if a.shape == (len(coordinates),)}
     first = distinct_rows(space, request, notes, labels)
     check_count(len(first), request)
     if len(first) < len(coordinates):
         rows, space = rows[first], space.select(first)
         values = None if values is None else values[:, rows]
-    field = Field(space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind)
+    field = Field(
+        space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind
+    )
     for name, sigma in errors.items():
         field = with_errors(field, sigma[rows], name, columns.units[name])
     return field, rows if len(rows) < len(coordinates) else None
 
 
 def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns ``(n,)`` that say when a row was measured: dates, text that begins with dates, or names such as hour.
+    """Columns ``(n,)`` that say when a row was measured: dates, text that begins with dates, or
+    names such as hour.
 
-    >>> table = {"Date": np.array([20260101, 20260102]), "seen": np.array(["2026-01-01 06:00", ""]), "id": np.arange(2)}
+    >>> table = {
+    ...     "Date": np.array([20260101, 20260102]),
+    ...     "seen": np.array(["2026-01-01 06:00", ""]),
+    ...     "id": np.arange(2),
+    ... }
     >>> [*time_labels(table)]
     ['Date', 'seen']
     """
-    return {name: a for name, a in columns.items() if a.ndim == 1 and (_key(name) in TIME_NAMES or _are_dates(a))}
+    return {
+        name: a
+        for name, a in columns.items()
+        if a.ndim == 1 and (_key(name) in TIME_NAMES or _are_dates(a))
+    }
 
 
 def _are_dates(array: np.ndarray) -> bool:
@@ -230,22 +300,30 @@ def _are_dates(array: np.ndarray) -> bool:
 
 
 def real(array: np.ndarray, name: str, kind: Any = "") -> np.ndarray:
-    """The numbers of a column, or of all of them in one array, as floats; ``kind`` is what a file says they are."""
+    """The numbers of a column, or of all of them in one array, as floats; ``kind`` is what a file
+    says they are."""
     if array.dtype.kind not in "fiu":
-        raise DTypeError(f"column {name} holds {kind or array.dtype}, not numbers. Name another: points= or vectors=.")
+        raise DTypeError(
+            f"column {name} holds {kind or array.dtype}, not numbers. Name another: points= or "
+            "vectors=."
+        )
     return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
 def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field:
-    """The field with the standard errors ``(n,)`` of a column, converted to the unit of the field."""
+    """The field with the standard errors ``(n,)`` of a column, converted to the unit of the
+    field."""
     factor = conversion(unit or field.units, field.units or unit)
     if factor is None:
-        raise UnitsError(f"{name} must be in the unit of the vectors, {field.units!r}, or one of speed.")
+        raise UnitsError(
+            f"{name} must be in the unit of the vectors, {field.units!r}, or one of speed."
+        )
     return replace(field, noise=factor * errors)
 
 
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
-    """The columns of points, vectors and standard deviations of one time, in the units that their names say."""
+    """The columns of points, vectors and standard deviations of one time, in the units that their
+    names say."""
     table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
     for suffix, numbers in (("", None if field.wind else field.values), ("_std", field.std)):
         if numbers is not None:
@@ -262,6 +340,11 @@ def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
 
 
 def _with_unit(name: str, field: Field) -> str:
-    """The name of a column with the unit of a field, unless its file has a column of this name or it says a unit."""
+    """The name of a column with the unit of a field, unless its file has a column of this name or
+    it says a unit."""
     taken = (*getattr(field.origin, "column_names", ()), *getattr(field.origin, "arrays", ()))
-    return name if not field.units or split_unit(name)[1] or name in taken else f"{name} [{field.units}]"
+    return (
+        name
+        if not field.units or split_unit(name)[1] or name in taken
+        else f"{name} [{field.units}]"
+    )

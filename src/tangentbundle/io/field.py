@@ -1,4 +1,5 @@
-"""A vector field as a file holds it, what a reader is asked for, and what it refuses or warns of."""
+"""A vector field as a file holds it, what a reader is asked for, and what it refuses or warns
+of."""
 
 from __future__ import annotations
 
@@ -10,13 +11,22 @@ from typing import Any
 import numpy as np
 
 from ..earth.xarrays import NETCDF_FILL
-from ..errors import InvalidInputError, NonFiniteError, ShapeError, SuspiciousDataWarning, TooFewPointsError, outside
+from ..errors import (
+    InvalidInputError,
+    NonFiniteError,
+    ShapeError,
+    SuspiciousDataWarning,
+    TooFewPointsError,
+    outside,
+)
 from .spaces import Cloud, Globe
 
 FEW_POINTS = 10
-"""Below this, neither tangent spaces nor a noise level can be estimated: a plane's neighbourhood has about so many."""
+"""Below this, neither tangent spaces nor a noise level can be estimated: a plane's neighbourhood
+has about so many."""
 MARKER_RATIO = 100.0
-"""How much larger than all others a repeated value must be to count as a marker of missing values."""
+"""How much larger than all others a repeated value must be to count as a marker of missing
+values."""
 MIN_MAJORITY_MARKER = 99.0
 """The smallest marker that is recognised where it is the most frequent value."""
 DOMINANT_SHARE = 0.5
@@ -27,9 +37,10 @@ DOMINANT_SHARE = 0.5
 class Request:
     """What to read: names of columns (guessed where not given), and what to do with unusable rows.
 
-    Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction, ``select`` chooses
-    values of dimensions such as ``{"level": 500}``. ``sigma`` names the column of standard errors. ``up`` is the axis
-    that figures show as up: x, y or z, by default y for OBJ files and z for all others.
+    Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction,
+    ``select`` chooses values of dimensions such as ``{"level": 500}``. ``sigma`` names the column
+    of standard errors. ``up`` is the axis that figures show as up: x, y or z, by default y for OBJ
+    files and z for all others.
     """
 
     points: tuple[str, ...] = ()
@@ -47,14 +58,16 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Vectors ``values (T, n, c)`` at the points of a space, in the components of the file; None if it has none.
+    """Vectors ``values (T, n, c)`` at the points of a space, in the components of the file; None if
+    it has none.
 
-    ``names`` are those of the components, ``std`` their standard deviations, ``times (T,)`` dates if the file has them,
-    ``notes`` say what was guessed, and ``origin`` is the other content of the file, for writing a similar one. ``axes``
-    are names and values of leading dimensions if there are others than time, such as levels: the T fields run through
-    them, the last one fastest. ``wind`` names the columns of speed and direction that vectors were computed from.
-    ``noise`` are known standard errors of the vectors, ``(n,)``.
-    ``parts`` are other vectors, or numbers (c = 1), at the same points and times, to write next to these.
+    ``names`` are those of the components, ``std`` their standard deviations, ``times (T,)`` dates
+    if the file has them, ``notes`` say what was guessed, and ``origin`` is the other content of the
+    file, for writing a similar one. ``axes`` are names and values of leading dimensions if there
+    are others than time, such as levels: the T fields run through them, the last one fastest.
+    ``wind`` names the columns of speed and direction that vectors were computed from. ``noise`` are
+    known standard errors of the vectors, ``(n,)``. ``parts`` are other vectors, or numbers (c = 1),
+    at the same points and times, to write next to these.
     """
 
     space: Cloud
@@ -76,7 +89,8 @@ class Field:
         shape = (len(self.space), len(self.names))
         if self.values is not None and (self.values.ndim != 3 or self.values.shape[1:] != shape):
             raise ShapeError(
-                f"expected vectors of shape (T, n, components) = (T, {shape[0]}, {shape[1]}), got {self.values.shape}."
+                f"expected vectors of shape (T, n, components) = (T, {shape[0]}, {shape[1]}), got "
+                f"{self.values.shape}."
             )
 
     def __len__(self) -> int:
@@ -107,15 +121,16 @@ class Field:
 
 
 def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
-    """Rows of ``numbers`` ``(n, k)`` without missing ones; others are refused unless ``drop_missing``."""
+    """Rows of ``numbers`` ``(n, k)`` without missing ones; others are refused unless
+    ``drop_missing``."""
     # NetCDF's fill value is missing in every format: other programs export it as a number
     good = np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
     bad = np.flatnonzero(~good)
     if len(bad) and not request.drop_missing:
         why = "".join(f" ({note})" for note in notes if "missing" in note)
         raise NonFiniteError(
-            f"{len(bad)} of {len(good)} rows have missing or infinite numbers (first: row {bad[0] + 1}){why}. Fill "
-            "them, or leave these rows out with drop_missing=True."
+            f"{len(bad)} of {len(good)} rows have missing or infinite numbers (first: row "
+            f"{bad[0] + 1}){why}. Fill them, or leave these rows out with drop_missing=True."
         )
     notes += [f"{len(bad)} of {len(good)} rows with missing numbers left out"] if len(bad) else []
     return np.flatnonzero(good)
@@ -126,31 +141,43 @@ def distinct_rows(
 ) -> np.ndarray:
     """The first row at each place; repeats are refused unless ``drop_duplicates``.
 
-    ``times`` are columns ``(n,)`` that say when a row was measured: rows of one place may be a series in time.
+    ``times`` are columns ``(n,)`` that say when a row was measured: rows of one place may be a
+    series in time.
     """
-    points = np.round(space.points, 9) if isinstance(space, Globe) else space.points  # to a centimetre on the Earth
+    points = (
+        np.round(space.points, 9) if isinstance(space, Globe) else space.points
+    )  # to a centimetre on the Earth
     order = np.lexsort(points.T)  # stable: the first row of a place comes first
     repeats = np.all(points[order[1:]] == points[order[:-1]], axis=1)
     later = np.sort(order[1:][repeats])
     before, after = order[:-1][repeats], order[1:][repeats]
-    series = [name for name, labels in (times or {}).items() if np.any(labels[before] != labels[after])]
+    series = [
+        name for name, labels in (times or {}).items() if np.any(labels[before] != labels[after])
+    ]
     if series and request.drop_duplicates:
         warn(
-            f"column {series[0]} has other times in rows at one place: {len(later)} of {len(space)} rows are left out, "
-            "all but the first of each place. Choose the rows of one time before, if that is not wanted."
+            f"column {series[0]} has other times in rows at one place: {len(later)} of "
+            f"{len(space)} rows are left out, all but the first of each place. Choose the rows of "
+            "one time before, if that is not wanted."
         )
     elif series:
         raise InvalidInputError(
-            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row {later[0] + 1}), at other "
-            f"times by column {series[0]}, and a table holds the field of one time. Choose the rows of one time, or "
-            "average over them. Series in time are read from .nc, .zarr, .npz."
+            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row "
+            f"{later[0] + 1}), at other times by column {series[0]}, and a table holds the field "
+            "of one time. Choose the rows of one time, or average over them. Series in time are "
+            "read from .nc, .zarr, .npz."
         )
     if len(later) and not request.drop_duplicates:
         raise InvalidInputError(
-            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row {later[0] + 1}). Keep the "
-            "first of each with drop_duplicates=True, or average them. Series in time are read from .nc, .zarr, .npz."
+            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row "
+            f"{later[0] + 1}). Keep the first of each with drop_duplicates=True, or average them. "
+            "Series in time are read from .nc, .zarr, .npz."
         )
-    notes += [f"{len(later)} of {len(space)} points that coincide with an earlier one left out"] if len(later) else []
+    notes += (
+        [f"{len(later)} of {len(space)} points that coincide with an earlier one left out"]
+        if len(later)
+        else []
+    )
     return np.delete(np.arange(len(space)), later)
 
 
@@ -158,7 +185,9 @@ def check_count(n: int, request: Request) -> None:
     """Refuse files with too few points for any geometry (one is enough to predict at)."""
     least = 1 if request.only_points else 3
     if n < least:
-        raise TooFewPointsError(f"a field needs at least {least} points, the file has {n}. Give more points.")
+        raise TooFewPointsError(
+            f"a field needs at least {least} points, the file has {n}. Give more points."
+        )
 
 
 def warn(text: str) -> None:
@@ -167,29 +196,43 @@ def warn(text: str) -> None:
 
 
 def warn_if_suspicious(field: Field) -> None:
-    """Look for transposed arrays, radians, markers of missing values, too few points, and rows that dominate."""
+    """Look for transposed arrays, radians, markers of missing values, too few points, and rows that
+    dominate."""
     n, dims = field.space.coordinates.shape
     if n < dims and n <= FEW_POINTS:
-        warn(f"{n} points in R^{dims}: is the array transposed? Points have shape (n, D), a row for each.")
+        warn(
+            f"{n} points in R^{dims}: is the array transposed? Points have shape (n, D), a row "
+            "for each."
+        )
     elif n < FEW_POINTS and field.values is not None:
-        warn(f"{n} points are too few to estimate tangent spaces and noise. Give at least {FEW_POINTS}.")
+        warn(
+            f"{n} points are too few to estimate tangent spaces and noise. Give at least "
+            f"{FEW_POINTS}."
+        )
     if isinstance(field.space, Globe) and np.abs(field.space.lat).max() < 1.6:
         warn_if_radians("longitude", field.space.lon)
     groups = {"coordinates": (field.space.names, field.space.coordinates)}
     groups |= {} if field.values is None else {"components": (field.names, field.values)}
-    found = [_marker(name, a[..., k].ravel()) for names, a in groups.values() for k, name in enumerate(names)]
+    found = [
+        _marker(name, a[..., k].ravel())
+        for names, a in groups.values()
+        for k, name in enumerate(names)
+    ]
     if not any(found):  # one in each of many columns
         found = [_marker(f"all {kind}", a.ravel()) for kind, (_, a) in groups.items()]
     if texts := list(filter(None, found)):
-        warn(f"{'; '.join(texts)}. If they mark missing values, empty these cells and use drop_missing=True.")
+        warn(
+            f"{'; '.join(texts)}. If they mark missing values, empty these cells and use "
+            "drop_missing=True."
+        )
     if texts or field.values is None:
         return
     energy = np.square(field.values.astype(float)).sum(axis=(0, 2))
     row, total = int(energy.argmax()), float(energy.sum())
     if n >= FEW_POINTS and energy[row] > DOMINANT_SHARE * total > 0:
         warn(
-            f"row {row + 1} has {energy[row] / total:.0%} of the energy of all {n} vectors, and determines the result. "
-            "Check its units, or delete it."
+            f"row {row + 1} has {energy[row] / total:.0%} of the energy of all {n} vectors, and "
+            "determines the result. Check its units, or delete it."
         )
 
 
@@ -201,14 +244,19 @@ def warn_if_radians(name: str, angles: np.ndarray) -> None:
 
 
 def _marker(name: str, values: np.ndarray) -> str:
-    """What looks like a marker: a value that occurs several times and is far larger than all others.
+    """What looks like a marker: a value that occurs several times and is far larger than all
+    others.
 
-    Most values may be a marker only if it is as large as markers usually are: many columns are nearly constant.
+    Most values may be a marker only if it is as large as markers usually are: many columns are
+    nearly constant.
     """
     size = np.abs(values)
     is_top = size == (top := size.max())
     others, count = size[~is_top], int(is_top.sum())
     limit = len(others) if top < MIN_MAJORITY_MARKER else len(size)
     if 2 <= count < limit and top > MARKER_RATIO * others.max() and np.median(others) > 0:
-        return f"{count} values of {name} are {values[is_top][0]:g}, all others at most {others.max():.3g}"
+        return (
+            f"{count} values of {name} are {values[is_top][0]:g}, all others at most "
+            f"{others.max():.3g}"
+        )
     return ""

@@ -40,15 +40,17 @@ def format_of(path: Path) -> Format:
         if path.suffix.lower() in form.suffixes:
             return form
     known = " ".join(suffix for form in FORMATS for suffix in form.suffixes)
-    raise InvalidInputError(f"unknown format {path.suffix or 'without a suffix'!r} of {path.name}. Known: {known}.")
+    raise InvalidInputError(
+        f"unknown format {path.suffix or 'without a suffix'!r} of {path.name}. Known: {known}."
+    )
 
 
 def read_field(path: str | Path, request: Request | None = None) -> Field:
     """Read a vector field, or points, from a file.
 
     Args:
-        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, by its suffix.
-        request: names of columns and what to do with unusable rows; by default columns are guessed by name (see
+        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, by its suffix. request: names
+        of columns and what to do with unusable rows; by default columns are guessed by name (see
             ``Field.notes``) and unusable rows are refused.
     """
     request = request or Request()
@@ -59,30 +61,39 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
         raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     try:
         if request.select and form.read is not read_dataset:
-            raise InvalidInputError(f"select= chooses from the dimensions of NetCDF and Zarr files, not {source.name}.")
+            raise InvalidInputError(
+                f"select= chooses from the dimensions of NetCDF and Zarr files, not {source.name}."
+            )
         field = form.read(source, request)
     except OSError as error:
-        raise InvalidInputError(f"{source} cannot be read: {error.strerror or error}. Check the path.") from error
+        raise InvalidInputError(
+            f"{source} cannot be read: {error.strerror or error}. Check the path."
+        ) from error
     field.space.up = request.up or ("y" if source.suffix.lower() == ".obj" else "z")
     return field
 
 
 def check_input(path: str | Path) -> tuple[Path, Format]:
-    """The path and the format of a file to read, or of NetCDF files by a pattern; refused if there is none."""
+    """The path and the format of a file to read, or of NetCDF files by a pattern; refused if there
+    is none."""
     source = Path(path).expanduser()
     form = format_of(source)
     try:
         if source.exists() or (form.read is read_dataset and any(source.parent.glob(source.name))):
             return source, form
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{source!s:.200} cannot be read: {error!s:.200}. Check the path.") from error
+        raise InvalidInputError(
+            f"{source!s:.200} cannot be read: {error!s:.200}. Check the path."
+        ) from error
     raise InvalidInputError(f"no such file: {source}. Check the path.")
 
 
 def check_output(field: Field | None, path: str | Path, count: int | None = None) -> None:
-    """Refuse, before any work, an output that cannot be written, or a folder that must not be overwritten.
+    """Refuse, before any work, an output that cannot be written, or a folder that must not be
+    overwritten.
 
-    ``count`` is the number of fields that will be written at the points of ``field``; by default its own.
+    ``count`` is the number of fields that will be written at the points of ``field``; by default
+    its own.
     """
     target = Path(path).expanduser()
     form = format_of(target)
@@ -91,7 +102,10 @@ def check_output(field: Field | None, path: str | Path, count: int | None = None
         return
     count = len(field) if count is None else count
     if count > 1 and not form.several:
-        raise OutputError(f"{target.suffix} files hold one field, but there are {count}. Write .nc, .zarr or .npz.")
+        raise OutputError(
+            f"{target.suffix} files hold one field, but there are {count}. Write .nc, .zarr or "
+            ".npz."
+        )
     if form.write is write_mesh:
         check_mesh_output(field, target)
 

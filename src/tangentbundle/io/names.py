@@ -26,7 +26,8 @@ def natural(name: str) -> tuple[str, int]:
 
 
 def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Names with patterns (``pc*``, by number), ranges (``pc1:pc50``) and units, if left out, written out.
+    """Names with patterns (``pc*``, by number), ranges (``pc1:pc50``) and units, if left out,
+    written out.
 
     >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2", "a1 [m]", "a2", "a3"])
     ('pc2', 'pc10', 'a1 [m]', 'a2', 'a3')
@@ -52,23 +53,29 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
-def named(wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None) -> tuple[str, ...]:
+def named(
+    wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None
+) -> tuple[str, ...]:
     """The columns asked for, all there and as many as needed."""
     if isinstance(wanted, str):
-        raise InvalidInputError(f"{option} must be a tuple of names, such as ('x', 'y', 'z'), got {wanted!r}.")
+        raise InvalidInputError(
+            f"{option} must be a tuple of names, such as ('x', 'y', 'z'), got {wanted!r}."
+        )
     found = expanded(wanted, names)
     if missing := [name for name in found if name not in names]:
         raise MissingColumnsError(
             f"the file has no column {listed(missing)}; it has {listed(names)}. Correct {option}=."
         )
     if wanted and not found:
-        raise InvalidInputError(f"{option}= names no column: {', '.join(wanted)} is an empty range. Write pc1:pc50.")
+        raise InvalidInputError(
+            f"{option}= names no column: {', '.join(wanted)} is an empty range. Write pc1:pc50."
+        )
     if len(set(found)) < len(found):
         raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
     if count is not None and len(found) != count:
         raise InvalidInputError(
-            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for each coordinate, or "
-            "two on the globe: latitude and longitude, east and north."
+            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for "
+            "each coordinate, or two on the globe: latitude and longitude, east and north."
         )
     return found
 

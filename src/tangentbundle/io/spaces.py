@@ -1,4 +1,5 @@
-"""Where the points of a file live: a cloud, the globe, or a mesh; each knows its bundle and its components."""
+"""Where the points of a file live: a cloud, the globe, or a mesh; each knows its bundle and its
+components."""
 
 from __future__ import annotations
 
@@ -8,17 +9,21 @@ import numpy as np
 
 from ..errors import NotManifoldError, RankDeficientError
 
-if TYPE_CHECKING:  # torch is loaded when geometry is computed: files with mistakes are refused before
+if (
+    TYPE_CHECKING
+):  # torch is loaded when geometry is computed: files with mistakes are refused before
     from ..bundle import TangentBundle
 
 
 class Cloud:
-    """Bare points ``(n, D)``: tangent spaces and dimension are estimated, and vectors have the components of points.
+    """Bare points ``(n, D)``: tangent spaces and dimension are estimated, and vectors have the
+    components of points.
 
-    Other spaces know more: the dimension, the manifold, and the ``frames`` ``(n, D, c)`` in which a file gives vectors,
-    if these are not ambient. ``coordinates`` ``(n, len(names))`` are the numbers that the file gives for each point,
-    ``vector_names`` those of components for files that bring none, ``attributes`` those of the coordinates in datasets,
-    ``up`` is the axis that figures show as up.
+    Other spaces know more: the dimension, the manifold, and the ``frames`` ``(n, D, c)`` in which a
+    file gives vectors, if these are not ambient. ``coordinates`` ``(n, len(names))`` are the
+    numbers that the file gives for each point, ``vector_names`` those of components for files that
+    bring none, ``attributes`` those of the coordinates in datasets, ``up`` is the axis that figures
+    show as up.
     """
 
     dim: int | None = None
@@ -35,7 +40,8 @@ class Cloud:
         return len(self.points)
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
-        """The tangent bundle; ``scale`` are options such as ``neighbors``. A known dimension stays as it is."""
+        """The tangent bundle; ``scale`` are options such as ``neighbors``. A known dimension stays
+        as it is."""
         from ..bundle import TangentBundle
 
         return TangentBundle.from_points(self.points, dim=dim, **scale)
@@ -49,10 +55,13 @@ class Cloud:
         return vectors if self.frames is None else np.einsum("nda,tnd->tna", self.frames, vectors)
 
     def spread(self, covariances: np.ndarray) -> np.ndarray:
-        """Standard deviations ``(n, c)`` of the components, from ambient covariances ``(n, D, D)``."""
+        """Standard deviations ``(n, c)`` of the components, from ambient covariances
+        ``(n, D, D)``."""
         if self.frames is None:
             return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
-        return np.sqrt(np.maximum(np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames), 0.0))
+        return np.sqrt(
+            np.maximum(np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames), 0.0)
+        )
 
     def select(self, rows: np.ndarray) -> Cloud:
         """The space of chosen points."""
@@ -65,8 +74,9 @@ class Cloud:
 class Mesh(Cloud):
     """A triangle mesh in space, with tangent planes from its triangles.
 
-    ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a cloud of points, whose
-    tangent planes are estimated: the triangles are not used, and need not form a surface.
+    ``bundle()`` is that of the surface; with ``neighbors`` or ``eps``, that of the vertices as a
+    cloud of points, whose tangent planes are estimated: the triangles are not used, and need not
+    form a surface.
     """
 
     dim = 2
@@ -84,18 +94,23 @@ class Mesh(Cloud):
             return TangentBundle.from_mesh(self.points, self.faces)
         except (NotManifoldError, RankDeficientError) as error:
             problem = str(error).partition(". ")[0]
-            raise type(error)(f"{problem}. Clean the mesh, or use its vertices only: neighbors=20.") from error
+            raise type(error)(
+                f"{problem}. Clean the mesh, or use its vertices only: neighbors=20."
+            ) from error
 
     def __str__(self) -> str:
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"
 
 
 class Globe(Cloud):
-    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east, north)."""
+    """Latitudes and longitudes in degrees: exact frames on the unit sphere, components are (east,
+    north)."""
 
     dim = 2
 
-    def __init__(self, lat: np.ndarray, lon: np.ndarray, names: tuple[str, ...] = ("lat", "lon")) -> None:
+    def __init__(
+        self, lat: np.ndarray, lon: np.ndarray, names: tuple[str, ...] = ("lat", "lon")
+    ) -> None:
         from ..geometry.known_frames import latlon_frames
         from ..manifolds import Sphere
 

@@ -27,7 +27,12 @@ class Table:
     notes: str = ""
 
     def markdown(self) -> str:
-        lines = [f"## {self.title}", "", "| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
+        lines = [
+            f"## {self.title}",
+            "",
+            "| " + " | ".join(self.header) + " |",
+            "|" + "---|" * len(self.header),
+        ]
         lines += ["| " + " | ".join(row) + " |" for row in self.body]
         return "\n".join([*lines, "", self.notes]).rstrip() + "\n"
 
@@ -45,25 +50,32 @@ class Table:
 
 
 def short_name(model: str, width: int = 60) -> str:
-    """Shorten the name of a model for a table: the covariance of a Gaussian process, others without arguments.
+    """Shorten the name of a model for a table: the covariance of a Gaussian process, others without
+    arguments.
 
-    >>> short_name("GaussianProcess(Ambient(inf))"), short_name("SpectralFilter(neighbors=None, probes=8)")
+    >>> (
+    ...     short_name("GaussianProcess(Ambient(inf))"),
+    ...     short_name("SpectralFilter(neighbors=None, probes=8)"),
+    ... )
     ('Ambient(inf)', 'SpectralFilter')
     """
     from ..estimators import helmholtz_covariance  # scikit-learn takes a while
 
-    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(str(helmholtz_covariance()), "helmholtz")
+    name = re.sub(r"GaussianProcess\((.*)\)", r"\1", model).replace(
+        str(helmholtz_covariance()), "helmholtz"
+    )
     name = re.sub(r"^(SpectralFilter|NeighborMean|Identity)\(.*\)", r"\1", name)
     return name if len(name) <= width else name[: width - 3] + "..."
 
 
 @dataclass
 class Summary:
-    """The result of a command. ``rows`` are (label, text) for the screen, ``data`` the values for JSON.
+    """The result of a command. ``rows`` are (label, text) for the screen, ``data`` the values for
+    JSON.
 
-    ``line`` is the command line, ``before`` and ``after`` are the fields read and computed. ``modes (k, n, D)`` are the
-    first few ambient eigenfields of ``eigenvalues``. ``table`` is a table of results, and ``files`` lists the files
-    written.
+    ``line`` is the command line, ``before`` and ``after`` are the fields read and computed.
+    ``modes (k, n, D)`` are the first few ambient eigenfields of ``eigenvalues``. ``table`` is a
+    table of results, and ``files`` lists the files written.
     """
 
     command: str
@@ -89,7 +101,8 @@ class Summary:
 
     @contextlib.contextmanager
     def writing(self, file: Path) -> Iterator[None]:
-        """Add the file that is written in this block, and note whether it replaced an existing one."""
+        """Add the file that is written in this block, and note whether it replaced an existing
+        one."""
         existed = file.exists()
         yield
         self.files.append(file)
@@ -105,5 +118,8 @@ class Summary:
         content = {"command": self.command, "source": self.source} | self.data
         content |= {name: getattr(self, name) for name in ("notes", "warnings", "files")}
         content["seconds"] = round(self.seconds, 3)
-        text = json.dumps(content, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+        text = json.dumps(
+            content,
+            default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value),
+        )
         return json.loads(text, parse_constant=lambda name: None)

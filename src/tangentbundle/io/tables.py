@@ -19,7 +19,9 @@ from .columns import Columns, find_columns, from_columns, real, time_labels, to_
 from .field import Field, Request, warn
 from .names import listed
 
-NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
+NUMBER = re.compile(
+    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+)
 """What is a number in a table; Python's ``float`` also accepts 1_000."""
 
 
@@ -36,23 +38,31 @@ def read_header(path: Path) -> tuple[list[str], str, int]:
         separator = max(",;\t", key=line.count)
         cells = next(csv.reader([line.strip("\n")], delimiter=separator), [])
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DamagedFileError(f"{path.name} does not begin with names in UTF-8 text ({error}). Convert it.") from error
+        raise DamagedFileError(
+            f"{path.name} does not begin with names in UTF-8 text ({error}). Convert it."
+        ) from error
     if "\0" in line:
-        raise DamagedFileError(f"{path.name} is not text, whatever its name says. Give it the suffix of its format.")
+        raise DamagedFileError(
+            f"{path.name} is not text, whatever its name says. Give it the suffix of its format."
+        )
     names = [cell.strip() for cell in cells]
     if not names:
-        raise DamagedFileError(f"{path.name} is empty. Give a table whose first line names its columns.")
+        raise DamagedFileError(
+            f"{path.name} is empty. Give a table whose first line names its columns."
+        )
     if all(NUMBER.fullmatch(name) for name in names):
         raise MissingColumnsError(
-            f"the first line of {path.name} holds numbers, not names of columns: {line[:60]!r}. Add a line such as "
-            "x,y,z,vx,vy,vz."
+            f"the first line of {path.name} holds numbers, not names of columns: {line[:60]!r}. "
+            "Add a line such as x,y,z,vx,vy,vz."
         )
     return _distinct(names, path), separator, number
 
 
 def _distinct(names: list[str], path: Path) -> list[str]:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InvalidInputError(f"{path.name} has several columns called {twice[0]!r}. Rename them.")
+        raise InvalidInputError(
+            f"{path.name} has several columns called {twice[0]!r}. Rename them."
+        )
     return names
 
 
@@ -66,15 +76,20 @@ def read_csv(path: Path, request: Request) -> Field:
 
     names, separator, lines = read_header(path)
     columns = find_columns(names, request)
-    types = {name: pyarrow.float64() if name in columns.numeric else pyarrow.string() for name in names}
-    options = arrow.ReadOptions(use_threads=False, block_size=2**24, skip_rows=lines, column_names=names)  # a line fits
+    types = {
+        name: pyarrow.float64() if name in columns.numeric else pyarrow.string() for name in names
+    }
+    options = arrow.ReadOptions(
+        use_threads=False, block_size=2**24, skip_rows=lines, column_names=names
+    )  # a line fits
     parse = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
     try:
         table = arrow.read_csv(str(path), options, parse, arrow.ConvertOptions(column_types=types))
     except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
         raise DamagedFileError(
-            f"{path.name} is not a table of UTF-8 text with numbers in {listed(columns.numeric)} ({str(error)[:300]}). "
-            "Correct that line; numbers have a decimal point. Leave missing ones empty and use drop_missing=True."
+            f"{path.name} is not a table of UTF-8 text with numbers in {listed(columns.numeric)} "
+            f"({str(error)[:300]}). Correct that line; numbers have a decimal point. Leave "
+            "missing ones empty and use drop_missing=True."
         ) from error
     return _from_table(table, path, columns, request)
 
@@ -85,19 +100,29 @@ def read_parquet(path: Path, request: Request) -> Field:
 
     try:
         known = pyarrow.parquet.read_metadata(path)
-        require_memory(16.0 * known.num_rows * known.num_columns, f"the table {path.name}", "Split it, or sample rows.")
+        require_memory(
+            16.0 * known.num_rows * known.num_columns,
+            f"the table {path.name}",
+            "Split it, or sample rows.",
+        )
         table = pyarrow.parquet.read_table(path)
         names = _distinct([name.strip() for name in table.column_names], path)
         table = table.rename_columns(names).replace_schema_metadata(table.schema.metadata)
     except (ValueError, OSError, LookupError, RuntimeError, NotImplementedError) as error:
-        raise DamagedFileError(f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]}).") from error
+        raise DamagedFileError(
+            f"{path.name} is not a readable Parquet file ({str(error).splitlines()[0]})."
+        ) from error
     return _from_table(table, path, find_columns(table.column_names, request), request)
 
 
 def _from_table(table: Any, path: Path, columns: Columns, request: Request) -> Field:
     if not len(table):
-        raise DamagedFileError(f"{path.name} has names of columns, but no rows. Give at least three points.")
-    others = {name: table[name].to_numpy() for name in table.column_names if name not in columns.numeric}
+        raise DamagedFileError(
+            f"{path.name} has names of columns, but no rows. Give at least three points."
+        )
+    others = {
+        name: table[name].to_numpy() for name in table.column_names if name not in columns.numeric
+    }
     if not (columns.vectors or request.only_points):
         _warn_of_unused(others, columns)
     column = partial(_numbers, table)
@@ -111,13 +136,19 @@ def _numbers(table: Any, name: str) -> np.ndarray:
 
 def _warn_of_unused(others: Mapping[str, np.ndarray], columns: Columns) -> None:
     """Warn of columns of numbers that may be the components of vectors under unknown names."""
-    numeric = [name for name, a in others.items() if name not in time_labels(others) and _holds_numbers(a)]
+    numeric = [
+        name for name, a in others.items() if name not in time_labels(others) and _holds_numbers(a)
+    ]
     if len(numeric) < 2:
         return
-    example = '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if columns.on_globe else '("VX", "VY", "VZ")'
+    example = (
+        '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")'
+        if columns.on_globe
+        else '("VX", "VY", "VZ")'
+    )
     warn(
-        f"no columns of vectors are known among {listed(numeric)}: only the points are used. If there are vectors, "
-        f"name them: vectors={example}."
+        f"no columns of vectors are known among {listed(numeric)}: only the points are used. If "
+        f"there are vectors, name them: vectors={example}."
     )
 
 
@@ -142,11 +173,14 @@ def to_table(field: Field) -> Any:
         if name not in columns or name not in field.space.names:
             single = name in columns and columns[name].type == pyarrow.float32()
             columns[name] = column.astype(np.float32) if single else column
-    return pyarrow.table(columns).replace_schema_metadata(table.schema.metadata)  # such as the index of pandas
+    return pyarrow.table(columns).replace_schema_metadata(
+        table.schema.metadata
+    )  # such as the index of pandas
 
 
 def write_csv(field: Field, path: Path) -> None:
-    """Text separated by commas, or by tabs in .tsv files. Arrow writes tables of numbers; it would quote all text."""
+    """Text separated by commas, or by tabs in .tsv files. Arrow writes tables of numbers; it would
+    quote all text."""
     import pyarrow.csv as arrow
 
     table, separator = to_table(field), "\t" if path.suffix.lower() == ".tsv" else ","
@@ -155,7 +189,9 @@ def write_csv(field: Field, path: Path) -> None:
         writer.writerow(table.column_names)
         if all(str(column.type) in ("float", "double") for column in table.columns):
             file.flush()
-            arrow.write_csv(table, file.buffer, arrow.WriteOptions(include_header=False, delimiter=separator))
+            arrow.write_csv(
+                table, file.buffer, arrow.WriteOptions(include_header=False, delimiter=separator)
+            )
         else:
             writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
 

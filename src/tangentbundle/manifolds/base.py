@@ -21,7 +21,8 @@ def _require(valid, expected, got, remedy):
 def _positive(name, values, least=1):
     """Positive numbers as a tuple, at least so many."""
     numbers = tuple(
-        positive(value, f"every number of {name}") for value in (values if np.iterable(values) else [values])
+        positive(value, f"every number of {name}")
+        for value in (values if np.iterable(values) else [values])
     )
     _require(len(numbers) >= least, f"{least} or more numbers as {name}", values, f"change {name}")
     return numbers
@@ -29,7 +30,9 @@ def _positive(name, values, least=1):
 
 def _unit(x):
     length = np.linalg.norm(x, axis=1, keepdims=True)
-    _require((length > 0).all(), "points with a tangent space", "a point at the centre", "remove it")
+    _require(
+        (length > 0).all(), "points with a tangent space", "a point at the centre", "remove it"
+    )
     return x / length
 
 
@@ -61,7 +64,9 @@ def _lowest(k, first, value, multiplicity):
     """The k lowest of the ascending value(first), value(first + 1), ... with multiplicity."""
     values: list[float] = []
     for degree in count(first):
-        values += [value(degree)] * min(multiplicity(degree), positive_integer(k, "k") - len(values))
+        values += [value(degree)] * min(
+            multiplicity(degree), positive_integer(k, "k") - len(values)
+        )
         if len(values) == k:
             return np.array(values, dtype=float)
 
@@ -76,7 +81,8 @@ def _sums(a, b):
 
 
 class Manifold(ABC):
-    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry in float64."""
+    """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry in
+    float64."""
 
     dim: int
     ambient_dim: int
@@ -87,7 +93,9 @@ class Manifold(ABC):
     def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
         """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""
         what = f"{positive_integer(n, 'n')} points in R^{self.ambient_dim}"
-        require_memory(32.0 * n * self.ambient_dim, what, "Sample fewer.")  # drawing takes about four such arrays
+        require_memory(
+            32.0 * n * self.ambient_dim, what, "Sample fewer."
+        )  # drawing takes about four such arrays
         return self._sample(int(n), np.random.default_rng(seed)).astype(dtype)
 
     @abstractmethod
@@ -98,7 +106,8 @@ class Manifold(ABC):
         """Orthonormal tangent bases (n, D, d), in columns, at points (n, D) of the manifold."""
 
     def nearest(self, points) -> np.ndarray:
-        """A point of the manifold near each of the points (n, D) of space; by default the points themselves."""
+        """A point of the manifold near each of the points (n, D) of space; by default the points
+        themselves."""
         return self._points(points)
 
     def transport(self, source, target) -> np.ndarray:
@@ -106,7 +115,8 @@ class Manifold(ABC):
         raise self._unknown("parallel transport")
 
     def second_form(self, points, vectors) -> np.ndarray:
-        """The second fundamental form (n, D, m, m) of m tangent vectors (n, D, m) at each point: normal vectors."""
+        """The second fundamental form (n, D, m, m) of m tangent vectors (n, D, m) at each point:
+        normal vectors."""
         raise self._unknown("the second fundamental form")
 
     def scalar_spectrum(self, k: int) -> np.ndarray:

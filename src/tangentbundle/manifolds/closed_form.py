@@ -1,4 +1,5 @@
-"""Spaces whose transport and spectra are known in closed form: spheres, products of these, flat tori."""
+"""Spaces whose transport and spectra are known in closed form: spheres, products of these, flat
+tori."""
 
 from __future__ import annotations
 
@@ -9,7 +10,17 @@ from typing import final
 import numpy as np
 
 from ..arrays import positive, positive_integer
-from .base import Manifold, _complement, _lowest, _positive, _reflection, _rejection, _require, _sums, _unit
+from .base import (
+    Manifold,
+    _complement,
+    _lowest,
+    _positive,
+    _reflection,
+    _rejection,
+    _require,
+    _sums,
+    _unit,
+)
 
 
 @final
@@ -33,7 +44,9 @@ class Sphere(Manifold):
         whose greatest value is `ratio` times its least."""
         _require(1 <= ratio < np.inf, "a finite density ratio >= 1", ratio, "use 1 for uniform")
         rng, slope = np.random.default_rng(seed), (ratio - 1) / (ratio + 1)
-        return _rejection(n, rng, self._sample, lambda x: (1 + slope * x[:, -1] / self.radius) / (1 + slope))
+        return _rejection(
+            n, rng, self._sample, lambda x: (1 + slope * x[:, -1] / self.radius) / (1 + slope)
+        )
 
     def frames(self, points):
         return _complement(_unit(self._points(points)))
@@ -117,11 +130,15 @@ class Product(Manifold):
         return np.concatenate([factor.sample(n, rng) for factor in self.factors], axis=1)
 
     def _split(self, points):
-        return np.split(points, np.cumsum([factor.ambient_dim for factor in self.factors])[:-1], axis=1)
+        return np.split(
+            points, np.cumsum([factor.ambient_dim for factor in self.factors])[:-1], axis=1
+        )
 
     def nearest(self, points):
         parts = self._split(self._points(points))
-        return np.concatenate([f.nearest(part) for f, part in zip(self.factors, parts, strict=True)], axis=1)
+        return np.concatenate(
+            [f.nearest(part) for f, part in zip(self.factors, parts, strict=True)], axis=1
+        )
 
     def _blocks(self, method, *points):
         """Block-diagonal matrices of the blocks factor.method(*points)."""
@@ -140,7 +157,9 @@ class Product(Manifold):
         return self._blocks("transport", self._points(source), self._points(target, like=source))
 
     def second_form(self, points, vectors):
-        parts = zip(self.factors, self._split(self._points(points)), self._split(vectors), strict=True)
+        parts = zip(
+            self.factors, self._split(self._points(points)), self._split(vectors), strict=True
+        )
         return np.concatenate([factor.second_form(*part) for factor, *part in parts], axis=1)
 
     def scalar_spectrum(self, k):

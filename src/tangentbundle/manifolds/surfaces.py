@@ -1,4 +1,5 @@
-"""Surfaces given by a parametrisation or an equation: torus, Klein bottles, Swiss roll, ellipsoid."""
+"""Surfaces given by a parametrisation or an equation: torus, Klein bottles, Swiss roll,
+ellipsoid."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from .closed_form import Sphere
 
 
 def _grid(count):
-    """Angles (u, v), shape (count^2, 2): means of smooth periodic functions over them converge geometrically."""
+    """Angles (u, v), shape (count^2, 2): means of smooth periodic functions over them converge
+    geometrically."""
     angle = np.linspace(0, 2 * pi, count, endpoint=False)
     return np.stack(np.meshgrid(angle, angle, indexing="ij"), axis=-1).reshape(-1, 2)
 
@@ -24,7 +26,8 @@ def _revolved(u, f, *rest):
 
 
 class _Surface(Manifold):
-    """A surface with parameters (u, v) in the rectangle with corners `_box`; `_bound` is above the area element."""
+    """A surface with parameters (u, v) in the rectangle with corners `_box`; `_bound` is above the
+    area element."""
 
     dim, ambient_dim = 2, 3
     _box: tuple = ((0, 0), (2 * pi, 2 * pi))
@@ -39,9 +42,13 @@ class _Surface(Manifold):
         """(u, v), shape (n, 2), of points (n, D)."""
 
     def _embed(self, params):
-        """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to rounding."""
+        """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to
+        rounding."""
         (u, v), step = params.T, 1e-30
-        moved = [np.stack(self._point(*at), axis=1).imag for at in ((u + 1j * step, v), (u, v + 1j * step))]
+        moved = [
+            np.stack(self._point(*at), axis=1).imag
+            for at in ((u + 1j * step, v), (u, v + 1j * step))
+        ]
         return np.stack(self._point(u, v), axis=1), np.stack(moved, axis=-1) / step
 
     def _area(self, params):
@@ -76,7 +83,10 @@ class _Surface(Manifold):
     def second_form(self, points, vectors):
         """Exact up to about 1e-8: differences of exact first derivatives."""
         params, step = self.parameters(points), 1e-4
-        moved = [self._embed(params + move)[1] - self._embed(params - move)[1] for move in step * np.eye(2)]
+        moved = [
+            self._embed(params + move)[1] - self._embed(params - move)[1]
+            for move in step * np.eye(2)
+        ]
         jacobian, second = self._embed(params)[1], np.stack(moved, axis=-1) / (2 * step)
         back = np.linalg.pinv(jacobian)
         normal, along = np.eye(self.ambient_dim) - jacobian @ back, back @ vectors
@@ -236,7 +246,10 @@ class Ellipsoid(Manifold):
     def second_form(self, points, vectors):
         slope = self._points(points) / np.square(self.axes)  # half the gradient of the equation
         products = np.einsum("nya,nyb,y->nab", vectors, vectors, 1 / np.square(self.axes))
-        return -(slope / np.square(slope).sum(axis=1, keepdims=True))[:, :, None, None] * products[:, None]
+        return (
+            -(slope / np.square(slope).sum(axis=1, keepdims=True))[:, :, None, None]
+            * products[:, None]
+        )
 
     def nearest(self, points):
         """Along the ray from the centre."""

@@ -5,7 +5,14 @@ from .base import Configured
 from .conv import BundleConv
 from .mixed import MixedOperators, MixedTNN
 from .models import TNN, GatedTNN, Recurrent, RecurrentTNN
-from .parametrizations import Cayley, Diagonal, General, Householder, MatrixExponential, Parametrization
+from .parametrizations import (
+    Cayley,
+    Diagonal,
+    General,
+    Householder,
+    MatrixExponential,
+    Parametrization,
+)
 from .readouts import InvariantReadout, Readout, SumReadout
 from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
 from .sheaf_networks import SheafConv, SheafDiffusion, SheafTNN, TangentConv

@@ -1,7 +1,8 @@
 """Nonlinearities.
 
-All but ``Coordinatewise`` are independent of the frames, and all but ``AmbientThenProject`` commute with rotations of
-the ambient space. On scalar bundles (rank 1) they are pointwise functions; ``AmbientThenProject`` needs frames.
+All but ``Coordinatewise`` are independent of the frames, and all but ``AmbientThenProject`` commute
+with rotations of the ambient space. On scalar bundles (rank 1) they are pointwise functions;
+``AmbientThenProject`` needs frames.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from ..operators import LinearOperator
 from .base import Configured
 
 TORCH_NAMES = (
-    "tanh relu sigmoid sin abs absolute acos acosh arcsinh arctan asin asinh atan atanh celu cos cosh erf erfc exp "
-    "exp2 expm1 log log10 log1p log2 neg negative positive reciprocal round rsqrt selu sgn sign sinc sinh sqrt "
-    "square tan"
+    "tanh relu sigmoid sin abs absolute acos acosh arcsinh arctan asin asinh atan atanh celu cos "
+    "cosh erf erfc exp exp2 expm1 log log10 log1p log2 neg negative positive reciprocal round "
+    "rsqrt selu sgn sign sinc sinh sqrt square tan"
 )
 FUNCTIONAL_NAMES = (
-    "silu softplus elu relu tanh sigmoid relu6 selu celu gelu mish leaky_relu hardtanh hardswish hardsigmoid "
-    "hardshrink softshrink softsign tanhshrink logsigmoid"
+    "silu softplus elu relu tanh sigmoid relu6 selu celu gelu mish leaky_relu hardtanh hardswish "
+    "hardsigmoid hardshrink softshrink softsign tanhshrink logsigmoid"
 )
 
 
@@ -48,8 +49,8 @@ FUNCTIONS = _pointwise_functions()
 class Activation(Configured):
     """A pointwise map on signals ``(..., n, d, c)``.
 
-    Every layer of a network has its own copy, ``activation.sized(channels)``, so that weights are not shared. Override
-    ``sized`` for an activation with weights for each channel:
+    Every layer of a network has its own copy, ``activation.sized(channels)``, so that weights are
+    not shared. Override ``sized`` for an activation with weights for each channel:
 
     >>> import torch, tangentbundle as tb
     >>> class Scaled(tb.nn.Activation):
@@ -70,7 +71,8 @@ class Activation(Configured):
     rotation_equivariant = True
 
     def sized(self, channels: int) -> Activation:
-        """This activation for a layer of so many channels, with weights of its own: by default a copy."""
+        """This activation for a layer of so many channels, with weights of its own: by default a
+        copy."""
         return copy.deepcopy(self)
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
@@ -96,19 +98,21 @@ def sized(activation: Activation, channels: int) -> Activation:
         own = activation.sized(channels)
     except TypeError as error:
         raise InvalidInputError(
-            f"every layer needs its own {type(activation).__name__}, which cannot be copied ({error}). Give it a "
-            "method sized(channels) that returns another one."
+            f"every layer needs its own {type(activation).__name__}, which cannot be copied "
+            f"({error}). Give it a method sized(channels) that returns another one."
         ) from error
     if not isinstance(own, Activation):
-        raise InvalidInputError(f"{type(activation).__name__}.sized must return an Activation, got {own!r}.")
+        raise InvalidInputError(
+            f"{type(activation).__name__}.sized must return an Activation, got {own!r}."
+        )
     return own
 
 
 def _unfit(activation: Activation, x: torch.Tensor, reason: str) -> ShapeError:
     return ShapeError(
-        f"the activation {type(activation).__name__} does not fit a layer with {x.shape[-1]} channels, signal "
-        f"(..., n, d, c) = {tuple(x.shape)}: {reason}. Weights for each channel need a method sized(channels), which "
-        "returns an activation with as many."
+        f"the activation {type(activation).__name__} does not fit a layer with {x.shape[-1]} "
+        f"channels, signal (..., n, d, c) = {tuple(x.shape)}: {reason}. Weights for each channel "
+        "need a method sized(channels), which returns an activation with as many."
     )
 
 
@@ -123,7 +127,9 @@ class _Pointwise(Activation):
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor] = torch.tanh) -> None:
         super().__init__()
         if not callable(function):
-            raise InvalidInputError(f"an activation needs a function such as torch.tanh, got {function!r}.")
+            raise InvalidInputError(
+                f"an activation needs a function such as torch.tanh, got {function!r}."
+            )
         self.function = function
 
     def extra_repr(self) -> str:
@@ -131,9 +137,11 @@ class _Pointwise(Activation):
 
 
 class Coordinatewise(_Pointwise):
-    """A function of each coordinate, as in the paper's experiments. **Not** independent of the choice of frames.
+    """A function of each coordinate, as in the paper's experiments. **Not** independent of the
+    choice of frames.
 
-    Functions that are not odd depend even on the signs of the columns, which ``TangentBundle.from_points`` states.
+    Functions that are not odd depend even on the signs of the columns, which
+    ``TangentBundle.from_points`` states.
 
     >>> import torch, tangentbundle as tb
     >>> tb.nn.Coordinatewise(torch.tanh)(torch.zeros(4, 2, 1), None).shape
@@ -147,10 +155,11 @@ class Coordinatewise(_Pointwise):
 
 
 class AmbientThenProject(_Pointwise):
-    r"""The paper's definition: :math:`\sigma(f)_i = O_i^T\, \tilde\sigma(O_i f_i)`, a function of ambient coordinates.
+    r"""The paper's definition: :math:`\sigma(f)_i = O_i^T\, \tilde\sigma(O_i f_i)`, a function of
+    ambient coordinates.
 
-    The result of :math:`\tilde\sigma` need not be tangent, so it is projected (the paper assumes that it is).
-    Independent of the frames, but not of the axes of the ambient space.
+    The result of :math:`\tilde\sigma` need not be tangent, so it is projected (the paper assumes
+    that it is). Independent of the frames, but not of the axes of the ambient space.
     """
 
     rotation_equivariant = False
@@ -160,8 +169,8 @@ class AmbientThenProject(_Pointwise):
             frames: torch.Tensor = operator.frames  # type: ignore[attr-defined]
         except (AttributeError, InvalidInputError) as error:
             raise InvalidInputError(
-                f"AmbientThenProject needs frames, and this {type(operator).__name__} has none. Use the Laplacian of a "
-                "tangent bundle, or Coordinatewise on functions."
+                f"AmbientThenProject needs frames, and this {type(operator).__name__} has none. "
+                "Use the Laplacian of a tangent bundle, or Coordinatewise on functions."
             ) from error
         ambient = torch.einsum("nij,...njc->...nic", frames, x)
         return torch.einsum("nij,...nic->...njc", frames, self.function(ambient))
@@ -173,7 +182,8 @@ def squared_norm(x: torch.Tensor) -> torch.Tensor:
 
 
 class NormTanh(Activation):
-    r"""Shortens vectors and keeps their directions: :math:`f \mapsto \tanh(|f|)\, f/|f|`, smooth at zero.
+    r"""Shortens vectors and keeps their directions: :math:`f \mapsto \tanh(|f|)\, f/|f|`, smooth at
+    zero.
 
     >>> import torch, tangentbundle as tb
     >>> tb.nn.NormTanh()(torch.tensor([[[3.0], [4.0]]]), None).flatten()

@@ -1,4 +1,5 @@
-"""The base of all parts of a network: it records the arguments of its constructor, and counts its parameters."""
+"""The base of all parts of a network: it records the arguments of its constructor, and counts its
+parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ Part = TypeVar("Part")
 
 
 class Configured(torch.nn.Module):
-    """A module that remembers the arguments of its constructor, so that it can be saved as weights and JSON."""
+    """A module that remembers the arguments of its constructor, so that it can be saved as weights
+    and JSON."""
 
     arguments: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
 
@@ -38,24 +40,28 @@ class Configured(torch.nn.Module):
 
 
 def checked(x: Any, operator: LinearOperator, channels: int, weight: torch.Tensor) -> torch.Tensor:
-    """A signal ``(..., n, d, channels)`` that fits the operator and the weights; named errors otherwise."""
+    """A signal ``(..., n, d, channels)`` that fits the operator and the weights; named errors
+    otherwise."""
     if not isinstance(operator, LinearOperator):
-        raise InvalidInputError(f"networks act through an operator such as bundle.laplacian(), got {type(operator)}.")
+        raise InvalidInputError(
+            f"networks act through an operator such as bundle.laplacian(), got {type(operator)}."
+        )
     require_full_precision(weight)
     tensor, _ = operator.check(x)
     if tensor.shape[-1] != channels:
         raise ShapeError(
-            f"this layer takes {channels} channels, signal (..., n, d, {channels}), got {tuple(tensor.shape)}."
+            f"this layer takes {channels} channels, signal (..., n, d, {channels}), got "
+            f"{tuple(tensor.shape)}."
         )
     if tensor.dtype != weight.dtype:
         raise DTypeError(
-            f"the network is {weight.dtype} but the signal {tensor.dtype}. Convert one: net.to(signal.dtype), or the "
-            "signal and operator.to(dtype=...)."
+            f"the network is {weight.dtype} but the signal {tensor.dtype}. Convert one: "
+            "net.to(signal.dtype), or the signal and operator.to(dtype=...)."
         )
     if tensor.device != weight.device:
         raise DeviceError(
-            f"the network is on {weight.device} but the signal on {tensor.device}. Move one: net.to(signal.device), or "
-            "the signal and operator.to(device)."
+            f"the network is on {weight.device} but the signal on {tensor.device}. Move one: "
+            "net.to(signal.device), or the signal and operator.to(device)."
         )
     return tensor
 
@@ -64,9 +70,9 @@ def require_full_precision(weight: torch.Tensor) -> None:
     """Refuse weights in float16 or bfloat16."""
     if half_precision(weight) is not None:
         raise DTypeError(
-            f"the network is {weight.dtype}, and weights must be float32 or float64: half precision would lose the "
-            "steps of training. Convert it, net.float(), and compute in half precision with torch.autocast("
-            f"{weight.device.type!r}, {weight.dtype})."
+            f"the network is {weight.dtype}, and weights must be float32 or float64: half "
+            "precision would lose the steps of training. Convert it, net.float(), and compute in "
+            f"half precision with torch.autocast({weight.device.type!r}, {weight.dtype})."
         )
 
 
@@ -76,7 +82,8 @@ def widths(channels: Iterable[int], least: int) -> list[int]:
     values = list(channels) if listed else []
     if len(values) < least:
         raise InvalidInputError(
-            f"channels must list at least {least} widths, input first, such as [1, 8, 1], got {channels!r}."
+            f"channels must list at least {least} widths, input first, such as [1, 8, 1], got "
+            f"{channels!r}."
         )
     return [positive_integer(width, "every width in channels") for width in values]
 
@@ -86,7 +93,9 @@ def part(value: Part | None, default: Part, kind: type, example: str) -> Part:
     if value is None:
         return default
     if not isinstance(value, kind):
-        raise InvalidInputError(f"a network takes {kind.__name__} objects such as {example}, got {value!r}.")
+        raise InvalidInputError(
+            f"a network takes {kind.__name__} objects such as {example}, got {value!r}."
+        )
     return value
 
 
@@ -102,8 +111,12 @@ def generator(seed: int | torch.Generator) -> torch.Generator:
 def linear(inputs: int, outputs: int, source: torch.Generator) -> torch.nn.Linear:
     """A linear layer with torch's initial weights, which leaves the global generator alone."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Initializing zero-element")  # rotations of a line take no numbers
-        layer = torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs, device=torch.get_default_device())
+        warnings.filterwarnings(
+            "ignore", "Initializing zero-element"
+        )  # rotations of a line take no numbers
+        layer = torch.nn.utils.skip_init(
+            torch.nn.Linear, inputs, outputs, device=torch.get_default_device()
+        )
     bound = max(inputs, 1) ** -0.5
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -112,8 +125,11 @@ def linear(inputs: int, outputs: int, source: torch.Generator) -> torch.nn.Linea
 
 
 def uniform(*shape: int, fan_in: int, source: torch.Generator) -> torch.nn.Parameter:
-    r"""Weights from the uniform law on :math:`\pm 1/\sqrt{\text{fan in}}`, torch's own for linear layers."""
-    if torch.get_default_device().type == "meta":  # arithmetic on it would import sympy, for seconds
+    r"""Weights from the uniform law on :math:`\pm 1/\sqrt{\text{fan in}}`, torch's own for linear
+    layers."""
+    if (
+        torch.get_default_device().type == "meta"
+    ):  # arithmetic on it would import sympy, for seconds
         return torch.nn.Parameter(torch.empty(shape))
     require_memory(16.0 * prod(shape), f"weights of shape {shape}", "Use fewer channels.")
     return torch.nn.Parameter((2 * torch.rand(shape, generator=source) - 1) / max(fan_in, 1) ** 0.5)

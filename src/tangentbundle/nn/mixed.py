@@ -1,14 +1,14 @@
 r"""Networks on functions and vector fields at once.
 
-Functions s live on the scalar bundle, fields v on the tangent bundle, and each layer lets them exchange information by
-products and derivatives that depend on no frames:
+Functions s live on the scalar bundle, fields v on the tangent bundle, and each layer lets them
+exchange information by products and derivatives that depend on no frames:
 
 .. math:: s' = \sigma\big(A\,[s,\; \operatorname{div} v,\; \langle vL, vR \rangle]\big), \qquad
           v' = \gamma(s')\, B\,[v,\; \nabla s,\; \nabla_{vL}\, vR],
 
-with filter banks A and B of the two Laplacians, matrices L and R that mix channels, and a gate :math:`\gamma`. Lengths
-are the inner products with L = R. The covariant derivative is there since no combination of gradients and divergences
-gives :math:`\nabla_v v`.
+with filter banks A and B of the two Laplacians, matrices L and R that mix channels, and a gate
+:math:`\gamma`. Lengths are the inner products with L = R. The covariant derivative is there since
+no combination of gradients and divergences gives :math:`\nabla_v v`.
 """
 
 from __future__ import annotations
@@ -48,19 +48,25 @@ class MixedOperators:
     jacobian: LinearMap
 
     @classmethod
-    def of(cls, bundle: TangentBundle, degree: int = 2, neighbors: int | None = None) -> MixedOperators:
+    def of(
+        cls, bundle: TangentBundle, degree: int = 2, neighbors: int | None = None
+    ) -> MixedOperators:
         """The operators of a bundle; arguments are those of ``calculus.Derivatives``.
 
-        Fits are quadratic by default, whereas the default of ``Derivatives`` depends on the number of points: weights
-        learned on few points act through the same derivatives on many.
+        Fits are quadratic by default, whereas the default of ``Derivatives`` depends on the number
+        of points: weights learned on few points act through the same derivatives on many.
         """
         derivatives = Derivatives(bundle, degree, neighbors)
         laplacians = bundle.scalar().laplacian(), bundle.laplacian()
         return cls(*laplacians, derivatives.gradient(), derivatives.jacobian())
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
         """The same operators on another device or in another precision."""
-        return type(self)(*(getattr(self, name).to(device, dtype) for name in self.__dataclass_fields__))
+        return type(self)(
+            *(getattr(self, name).to(device, dtype) for name in self.__dataclass_fields__)
+        )
 
 
 def is_count(value: object) -> bool:
@@ -75,9 +81,12 @@ def differentiate(derivative: LinearMap, x: torch.Tensor) -> torch.Tensor:
 
 
 class MixedLayer(torch.nn.Module):
-    """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and after."""
+    """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and
+    after."""
 
-    def __init__(self, wide: Pair, high: Pair, taps: int, step: float, last: bool, source: torch.Generator) -> None:
+    def __init__(
+        self, wide: Pair, high: Pair, taps: int, step: float, last: bool, source: torch.Generator
+    ) -> None:
         super().__init__()
         (s_in, v_in), (s_out, v_out) = wide, high
         self.left, self.right = (uniform(v_in, v_in, fan_in=v_in, source=source) for _ in range(2))
@@ -86,23 +95,32 @@ class MixedLayer(torch.nn.Module):
         self.shift = torch.nn.Parameter(torch.zeros(s_out))
         self.gate, self.activation, self.last = linear(s_out, v_out, source), NormTanh(), last
 
-    def forward(self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         d, left = v.shape[-2], v @ self.left
-        slope = differentiate(operators.jacobian, v).unflatten(-2, (d, d))  # (..., n, d, d, c): component, direction
+        slope = differentiate(operators.jacobian, v).unflatten(
+            -2, (d, d)
+        )  # (..., n, d, d, c): component, direction
         divergence = torch.einsum("...aac->...c", slope).unsqueeze(-2)
         products = (left * (v @ self.right)).sum(dim=-2, keepdim=True)
         along = torch.einsum("...abc,...bc->...ac", slope @ self.right, left)
         s_next = self.functions(torch.cat([s, divergence, products], dim=-1), operators.functions)
-        v_next = self.fields(torch.cat([v, differentiate(operators.gradient, s), along], dim=-1), operators.fields)
+        v_next = self.fields(
+            torch.cat([v, differentiate(operators.gradient, s), along], dim=-1), operators.fields
+        )
         bounded = torch.tanh(s_next + self.shift)
         v_next = v_next * 2 * torch.sigmoid(self.gate(bounded))
-        return (s_next, v_next) if self.last else (bounded, self.activation(v_next, operators.fields))
+        return (
+            (s_next, v_next) if self.last else (bounded, self.activation(v_next, operators.fields))
+        )
 
 
 class MixedTNN(Configured):
     r"""A network on functions ``(..., n, 1, a)`` and fields ``(..., n, d, b)``, for any d.
 
-    It commutes with changes of frames and with rotations of space, and its weights belong to no cloud.
+    It commutes with changes of frames and with rotations of space, and its weights belong to no
+    cloud.
 
     Args:
         functions: channels of functions of each level, input first; the input may have none.
@@ -113,7 +131,9 @@ class MixedTNN(Configured):
     ``forward(functions, fields, operators)`` takes ``None`` for no functions, and returns both.
 
     >>> import torch, tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0).astype("float32"))
+    >>> bundle = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(300, seed=0).astype("float32")
+    ... )
     >>> net = MixedTNN(functions=[0, 8, 1], fields=[1, 8, 1], step=0.01)
     >>> functions, fields = net(None, torch.randn(300, 2, 1), MixedOperators.of(bundle))
     >>> functions.shape, fields.shape
@@ -136,12 +156,14 @@ class MixedTNN(Configured):
         count = len(field_widths)
         if len(function_widths) != count or not is_count(function_widths[0]):
             raise InvalidInputError(
-                f"functions and fields must list the channels of the same levels, such as [0, 8, 1] and [1, 8, 1], got "
-                f"{functions!r} and {fields!r}."
+                "functions and fields must list the channels of the same levels, such as [0, 8, "
+                f"1] and [1, 8, 1], got {functions!r} and {fields!r}."
             )
         self.inputs = int(function_widths[0])
         source = generator(seed)
-        levels = zip([self.inputs, *widths(function_widths[1:], least=1)], field_widths, strict=True)
+        levels = zip(
+            [self.inputs, *widths(function_widths[1:], least=1)], field_widths, strict=True
+        )
         self.layers = torch.nn.ModuleList(
             MixedLayer(wide, high, taps, step, level == count - 1, source)
             for level, (wide, high) in enumerate(pairwise(levels), start=1)
@@ -151,14 +173,19 @@ class MixedTNN(Configured):
         self, functions: torch.Tensor | None, fields: torch.Tensor, operators: MixedOperators
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if not isinstance(operators, MixedOperators):
-            raise InvalidInputError(f"a MixedTNN acts through MixedOperators.of(bundle), got {type(operators)}.")
+            raise InvalidInputError(
+                f"a MixedTNN acts through MixedOperators.of(bundle), got {type(operators)}."
+            )
         first: MixedLayer = self.layers[0]  # type: ignore[assignment]
         v = checked(fields, operators.fields, len(first.left), first.left)
         if functions is None and self.inputs == 0:
             functions = v.new_zeros((*v.shape[:-2], 1, 0))
         if functions is None or functions.shape[:-3] != v.shape[:-3]:
             got = None if functions is None else tuple(functions.shape)
-            raise ShapeError(f"functions must have shape (..., n, 1, {self.inputs}), as many as fields, got {got}.")
+            raise ShapeError(
+                f"functions must have shape (..., n, 1, {self.inputs}), as many as fields, got "
+                f"{got}."
+            )
         s = checked(functions, operators.functions, self.inputs, first.left)
         for layer in self.layers:
             s, v = layer(s, v, operators)

@@ -1,4 +1,5 @@
-"""Restriction maps from unconstrained numbers: orthogonal, diagonal or general matrices, as objects."""
+"""Restriction maps from unconstrained numbers: orthogonal, diagonal or general matrices, as
+objects."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ class Parametrization(ABC):
 
     def __call__(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         if numbers.shape[-1:] != (self.count(d),):
-            raise ShapeError(f"{self} takes {self.count(d)} numbers for d = {d}, got shape {tuple(numbers.shape)}.")
+            raise ShapeError(
+                f"{self} takes {self.count(d)} numbers for d = {d}, got shape "
+                f"{tuple(numbers.shape)}."
+            )
         return self.build(numbers, d)
 
 
@@ -41,7 +45,9 @@ class General(Parametrization):
         return d * d
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        return numbers.unflatten(-1, (d, d)) + torch.eye(d, dtype=numbers.dtype, device=numbers.device)
+        return numbers.unflatten(-1, (d, d)) + torch.eye(
+            d, dtype=numbers.dtype, device=numbers.device
+        )
 
 
 class Diagonal(Parametrization):
@@ -55,7 +61,8 @@ class Diagonal(Parametrization):
 
 
 class Orthogonal(Parametrization):
-    """An orthogonal matrix from as many numbers as a skew-symmetric matrix A has below its diagonal."""
+    """An orthogonal matrix from as many numbers as a skew-symmetric matrix A has below its
+    diagonal."""
 
     def count(self, d: int) -> int:
         return d * (d - 1) // 2
@@ -82,20 +89,27 @@ class Cayley(Orthogonal):
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
         skew, eye = _skew(numbers, d), torch.eye(d, dtype=numbers.dtype, device=numbers.device)
         if d > 3:
-            return torch.linalg.solve_ex(eye - skew, eye + skew)[0]  # I - A has no zero eigenvalue: nothing to check
-        factor = 2 / (1 + numbers.square().sum(-1))  # for d <= 3 A^3 = -|a|^2 A, and the inverse is a polynomial
+            return torch.linalg.solve_ex(eye - skew, eye + skew)[
+                0
+            ]  # I - A has no zero eigenvalue: nothing to check
+        factor = 2 / (
+            1 + numbers.square().sum(-1)
+        )  # for d <= 3 A^3 = -|a|^2 A, and the inverse is a polynomial
         return eye + factor[..., None, None] * (skew + skew @ skew)
 
 
 class Householder(Orthogonal):
-    r"""A product of d - 1 reflections :math:`I - 2 v v^T/|v|^2` with :math:`v = (0, \dots, 0, 1, v_{j+1}, \dots, v_d)`.
+    r"""A product of d - 1 reflections :math:`I - 2 v v^T/|v|^2` with
+    :math:`v = (0, \dots, 0, 1, v_{j+1}, \dots, v_d)`.
 
     >>> Householder()(torch.tensor([1.0]), 2).tolist()
     [[0.0, -1.0], [-1.0, 0.0]]
     """
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        product = torch.eye(d, dtype=numbers.dtype, device=numbers.device).expand(*numbers.shape[:-1], d, d)
+        product = torch.eye(d, dtype=numbers.dtype, device=numbers.device).expand(
+            *numbers.shape[:-1], d, d
+        )
         for part in numbers.split(list(range(d - 1, 0, -1)), dim=-1):
             v = pad(pad(part, (1, 0), value=1.0), (d - 1 - part.shape[-1], 0))
             scaled = v * (2 / v.square().sum(-1, keepdim=True))
@@ -104,7 +118,8 @@ class Householder(Orthogonal):
 
 
 def _skew(numbers: torch.Tensor, d: int) -> torch.Tensor:
-    """Skew-symmetric matrices with the given entries below the diagonal, by a product: one kernel on a GPU."""
+    """Skew-symmetric matrices with the given entries below the diagonal, by a product: one kernel
+    on a GPU."""
     return (numbers @ _skew_basis(d, numbers.dtype, numbers.device)).unflatten(-1, (d, d))
 
 

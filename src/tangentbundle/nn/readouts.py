@@ -1,7 +1,7 @@
 """Readouts: numbers or classes from fields, through a perceptron with one hidden layer.
 
-``SumReadout``, the paper's, sums the coordinates of each cloud. It depends on the frames and their signs, except on
-scalar bundles; ``InvariantReadout`` does not.
+``SumReadout``, the paper's, sums the coordinates of each cloud. It depends on the frames and their
+signs, except on scalar bundles; ``InvariantReadout`` does not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor
 
 
 def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-    """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by the mass."""
+    """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by
+    the mass."""
     mass = operator.mass[:, None].to(features.dtype)
     return cloud_sums(features * mass, operator) / cloud_sums(mass, operator)
 
@@ -30,7 +31,9 @@ def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tenso
 class Readout(Configured):
     """A map from signals ``(..., n, d, channels)`` to numbers."""
 
-    def __init__(self, channels: int, features: int, outputs: int, hidden: int, seed: int | torch.Generator) -> None:
+    def __init__(
+        self, channels: int, features: int, outputs: int, hidden: int, seed: int | torch.Generator
+    ) -> None:
         super().__init__()
         source, middle = generator(seed), positive_integer(hidden, "hidden")
         self.channels = positive_integer(channels, "channels")
@@ -39,19 +42,28 @@ class Readout(Configured):
 
 
 class SumReadout(Readout):
-    r"""The readout that the paper suggests for classification: sums of coordinates over the points of each cloud.
+    r"""The readout that the paper suggests for classification: sums of coordinates over the points
+    of each cloud.
 
     .. math:: y_b = W_2\, \mathrm{ReLU}\Big(W_1 \sum_{i \in b} f_i + c_1\Big) + c_2
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")
+    ... ).laplacian()
     >>> net = tb.nn.TNN([1, 8, 4, 1], readout=tb.nn.SumReadout(channels=1, outputs=2))
     >>> net(torch.randn(200, 2, 1), lap).shape
     torch.Size([1, 2])
     """
 
     def __init__(
-        self, channels: int, outputs: int, hidden: int = 16, *, dim: int = 2, seed: int | torch.Generator = 0
+        self,
+        channels: int,
+        outputs: int,
+        hidden: int = 16,
+        *,
+        dim: int = 2,
+        seed: int | torch.Generator = 0,
     ) -> None:
         features = positive_integer(dim, "dim") * positive_integer(channels, "channels")
         super().__init__(channels, features, outputs, hidden, seed)
@@ -60,26 +72,39 @@ class SumReadout(Readout):
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         x = checked(x, operator, self.channels, self.first.weight)
         if operator.dim != self.dim:
-            raise ShapeError(f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change its dim.")
+            raise ShapeError(
+                f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change "
+                "its dim."
+            )
         return self.second(torch.relu(self.first(cloud_sums(x.flatten(-2), operator))))
 
 
 class InvariantReadout(Readout):
-    r"""Numbers from fields, independent of frames: lengths and inner products of channels through a small perceptron.
+    r"""Numbers from fields, independent of frames: lengths and inner products of channels through a
+    small perceptron.
 
-    At each point the Gram matrix :math:`G_i = f_i^T f_i` of the channels goes through a layer of ``hidden`` units;
-    with ``pool`` these are averaged over each cloud (in the mass, so that the sampling density does not matter);
-    a second layer gives the ``outputs``: ``(..., n, outputs)`` without pooling, ``(..., clouds, outputs)`` with it.
+    At each point the Gram matrix :math:`G_i = f_i^T f_i` of the channels goes through a layer of
+    ``hidden`` units; with ``pool`` these are averaged over each cloud (in the mass, so that the
+    sampling density does not matter); a second layer gives the ``outputs``: ``(..., n, outputs)``
+    without pooling, ``(..., clouds, outputs)`` with it.
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(200, seed=0).astype("float32")
+    ... ).laplacian()
     >>> net = tb.nn.TNN([1, 8], readout=tb.nn.InvariantReadout(8, outputs=3))
     >>> net(torch.randn(200, 2, 1), tb.join([lap])).shape
     torch.Size([1, 3])
     """
 
     def __init__(
-        self, channels: int, outputs: int, hidden: int = 16, *, pool: bool = True, seed: int | torch.Generator = 0
+        self,
+        channels: int,
+        outputs: int,
+        hidden: int = 16,
+        *,
+        pool: bool = True,
+        seed: int | torch.Generator = 0,
     ) -> None:
         pairs = positive_integer(channels, "channels") * (channels + 1) // 2
         super().__init__(channels, pairs, outputs, hidden, seed)

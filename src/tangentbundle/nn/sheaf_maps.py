@@ -1,4 +1,5 @@
-"""From features of the nodes of a graph to a sheaf on it: maps that are learned, or that follow from the features."""
+"""From features of the nodes of a graph to a sheaf on it: maps that are learned, or that follow
+from the features."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from ..arrays import finite, finite_where_seen, half_precision, is_seen, outside_autocast, positive_integer
+from ..arrays import (
+    finite,
+    finite_where_seen,
+    half_precision,
+    is_seen,
+    outside_autocast,
+    positive_integer,
+)
 from ..errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 from ..geometry.frames import local_pca
 from ..geometry.graph import graph_from_pairs
@@ -25,10 +33,11 @@ from .parametrizations import Cayley, Orthogonal, Parametrization
 
 
 def outside_graphs(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that ``torch.compile`` does not look into, since it builds operators, which have caches.
+    """A method that ``torch.compile`` does not look into, since it builds operators, which have
+    caches.
 
-    Autocast does not reach into it either, and signals in half precision become float32: restriction maps and degrees
-    are inverted.
+    Autocast does not reach into it either, and signals in half precision become float32:
+    restriction maps and degrees are inverted.
     """
 
     @wraps(method)
@@ -50,16 +59,21 @@ def widened(value: Any) -> Any:
 
 
 class Remembered:
-    """A function whose last result is cached while its first tensor lives, and no argument changes or has gradients."""
+    """A function whose last result is cached while its first tensor lives, and no argument changes
+    or has gradients."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.results = function, WeakTensorKeyDictionary()
 
     def __call__(self, first: Tensor, *others: Any) -> Any:
         if not isinstance(first, Tensor):
-            raise InvalidInputError(f"layers take torch tensors, such as edge_index (2, e), got {type(first)}.")
+            raise InvalidInputError(
+                f"layers take torch tensors, such as edge_index (2, e), got {type(first)}."
+            )
         tensors = [value for value in (first, *others) if isinstance(value, Tensor)]
-        if any(t.requires_grad or t.is_inference() for t in tensors):  # torch counts no changes of the latter
+        if any(
+            t.requires_grad or t.is_inference() for t in tensors
+        ):  # torch counts no changes of the latter
             return self.function(first, *others)
         key = [(id(t), t._version) if isinstance(t, Tensor) else t for t in others], first._version
         found = self.results.get(first)
@@ -70,17 +84,25 @@ class Remembered:
         return found[1]
 
 
-graph_of = Remembered(lambda edge_index, n: SheafGraph.from_edge_index(edge_index, n, edge_index.device))
+graph_of = Remembered(
+    lambda edge_index, n: SheafGraph.from_edge_index(edge_index, n, edge_index.device)
+)
 """The graph of ``edge_index`` (2, e) on n nodes."""
 
 
 def checked_features(x: Tensor, weight: Tensor, features: int, name: str) -> Tensor:
-    """Features ``(n, features)`` of nodes that fit the weights of a first layer; named errors otherwise."""
+    """Features ``(n, features)`` of nodes that fit the weights of a first layer; named errors
+    otherwise."""
     require_full_precision(weight)
     if not isinstance(x, Tensor):
-        raise ShapeError(f"{name} takes a tensor x (n, {features}), features of nodes, got {type(x)} {np.shape(x)}.")
+        raise ShapeError(
+            f"{name} takes a tensor x (n, {features}), features of nodes, got {type(x)} "
+            f"{np.shape(x)}."
+        )
     if x.ndim != 2 or x.shape[1] != features:
-        raise ShapeError(f"{name} takes x (n, {features}), features of nodes, got {tuple(x.shape)}.")
+        raise ShapeError(
+            f"{name} takes x (n, {features}), features of nodes, got {tuple(x.shape)}."
+        )
     x = widened(x)
     if x.dtype != weight.dtype:
         raise DTypeError(f"{name} is {weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
@@ -100,7 +122,8 @@ class SheafBuilder(Configured):
 
     @abstractmethod
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        """Restriction maps ``(m, 2, d, d)``, or transports ``(m, d, d)``, of edges ``(m, 2)`` from source to target."""
+        """Restriction maps ``(m, 2, d, d)``, or transports ``(m, d, d)``, of edges ``(m, 2)`` from
+        source to target."""
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
         """This builder for features of a layer: itself, unless it has weights."""
@@ -109,22 +132,28 @@ class SheafBuilder(Configured):
     @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Sheaf:
         if not isinstance(x, Tensor) or x.ndim != 2:
-            raise ShapeError(f"features of nodes must be a tensor (n, features), got {type(x)} {np.shape(x)}.")
+            raise ShapeError(
+                f"features of nodes must be a tensor (n, features), got {type(x)} {np.shape(x)}."
+            )
         if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
-            raise ShapeError(f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got {tuple(edge_weight.shape)}.")
+            raise ShapeError(
+                f"edge_weight needs shape {tuple(edge_index.shape[1:])}, got "
+                f"{tuple(edge_weight.shape)}."
+            )
         graph = graph_of(edge_index, len(x))
         maps = self.maps(x, graph.edges)
         if is_seen(maps) and not bool(torch.isfinite(maps).all()):
             raise NonFiniteError(
-                f"the restriction maps of {self.name} have NaN or infinity, though its features are finite: training "
-                "diverged. Use a smaller learning rate, or clip gradients."
+                f"the restriction maps of {self.name} have NaN or infinity, though its features "
+                "are finite: training diverged. Use a smaller learning rate, or clip gradients."
             )
         weights = None if edge_weight is None else edge_weight.index_select(0, graph.listings)
         return Sheaf(graph, maps, weights, orthogonal=self.orthogonal)
 
 
 class SheafLearner(SheafBuilder):
-    r"""Restriction maps from the features of both ends of an edge, through a perceptron and a parametrisation.
+    r"""Restriction maps from the features of both ends of an edge, through a perceptron and a
+    parametrisation.
 
     .. math:: V_{v,e} = \Pi\big(B \tanh(A_1 x_v + A_2 x_u + a) + b\big), \qquad e = uv.
 
@@ -153,13 +182,18 @@ class SheafLearner(SheafBuilder):
     ) -> None:
         super().__init__()
         self.parametrization = part(parametrization, Cayley(), Parametrization, "Cayley()")
-        self.dim, self.features = positive_integer(dim, "dim"), positive_integer(features, "features")
+        self.dim, self.features = (
+            positive_integer(dim, "dim"),
+            positive_integer(features, "features"),
+        )
         self.hidden, source = positive_integer(hidden, "hidden"), generator(seed)
         self.orthogonal = isinstance(self.parametrization, Orthogonal)
         self.first = linear(features, 2 * hidden, source)  # A_1 and A_2
         self.last = linear(hidden, self.parametrization.count(dim), source)
         with torch.no_grad():
-            for parameter in self.last.parameters():  # training starts near the constant sheaf, the graph itself
+            for parameter in (
+                self.last.parameters()
+            ):  # training starts near the constant sheaf, the graph itself
                 parameter.mul_(START)
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
@@ -167,26 +201,32 @@ class SheafLearner(SheafBuilder):
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
         x = checked_features(x, self.first.weight, self.first.in_features, self.name)
-        own, other = self.first(x).index_select(0, edges.flatten()).view(-1, 2, 2, self.hidden).unbind(2)
+        own, other = (
+            self.first(x).index_select(0, edges.flatten()).view(-1, 2, 2, self.hidden).unbind(2)
+        )
         return self.parametrization(self.last(torch.tanh(own + other.flip(1))), self.dim)
 
 
 START = 0.1
-"""Size of the first numbers of a learner, relative to the usual: maps start near the unit matrix."""
+"""Size of the first numbers of a learner, relative to the usual: maps start near the unit
+matrix."""
 
 MAX_COMPONENTS = 64
 """Most principal components of the features that neighbourhoods are compared in."""
 
 GLOBAL_SHARE = 1e-4
-"""Spread along the principal axes of all features, relative to theirs, that completes neighbourhoods."""
+"""Spread along the principal axes of all features, relative to theirs, that completes
+neighbourhoods."""
 
 
 class ConnectionSheaf(SheafBuilder):
-    r"""The paper's construction on a given graph: local PCA of the features of neighbours, then Procrustes.
+    r"""The paper's construction on a given graph: local PCA of the features of neighbours, then
+    Procrustes.
 
-    The frame :math:`O_v` of a node holds the first ``dim`` principal axes of :math:`x_u - x_v` over its neighbours, and
-    an edge has the orthogonal map closest to :math:`O_v^T O_u`. Neighbourhoods of fewer directions are completed with
-    the principal axes of all features. Nothing is learned; maps are cached while x lives.
+    The frame :math:`O_v` of a node holds the first ``dim`` principal axes of :math:`x_u - x_v` over
+    its neighbours, and an edge has the orthogonal map closest to :math:`O_v^T O_u`. Neighbourhoods
+    of fewer directions are completed with the principal axes of all features. Nothing is learned;
+    maps are cached while x lives.
 
     >>> import torch, tangentbundle as tb
     >>> x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
@@ -202,7 +242,9 @@ class ConnectionSheaf(SheafBuilder):
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
         if self.dim > min(x.shape):
-            raise InvalidInputError(f"dim = {self.dim} needs as many nodes and features, got {tuple(x.shape)}.")
+            raise InvalidInputError(
+                f"dim = {self.dim} needs as many nodes and features, got {tuple(x.shape)}."
+            )
         return _transports(x, edges, self.dim)
 
 
@@ -210,12 +252,15 @@ class ConnectionSheaf(SheafBuilder):
 def _transports(x: Tensor, edges: Tensor, d: int) -> Tensor:
     """Orthogonal maps ``(m, d, d)`` from source to target."""
     pairs = edges.cpu().numpy()
-    source, target = _local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)[pairs].swapaxes(0, 1)
+    source, target = _local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)[
+        pairs
+    ].swapaxes(0, 1)
     return torch.from_numpy(closest_orthogonal(target.transpose(0, 2, 1) @ source)).to(x)
 
 
 def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:
-    """Principal axes ``(n, q, d)`` of the neighbours of each node, in q principal coordinates of the features."""
+    """Principal axes ``(n, q, d)`` of the neighbours of each node, in q principal coordinates of
+    the features."""
     found = principal_coordinates(features, MAX_COMPONENTS)
     points = np.pad(found, ((0, 0), (0, max(0, d - found.shape[1]))))
     axes = np.zeros((*points.shape, 2 * d))
@@ -227,4 +272,6 @@ def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray
         local = local_pca(points, graph, reach, axes=d, center=False)
         axes[:, :, :d] = local.axes * np.sqrt(local.variances[:, None, :d])
     frames = np.linalg.svd(axes, full_matrices=False)[0][:, :, :d]
-    return frames * np.where(points[:, None] @ frames < 0, -1, 1)  # signs that no numbering of the nodes changes
+    return frames * np.where(
+        points[:, None] @ frames < 0, -1, 1
+    )  # signs that no numbering of the nodes changes

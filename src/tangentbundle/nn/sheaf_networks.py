@@ -1,6 +1,7 @@
 r"""Networks and layers on sheaves that they learn: neural sheaf diffusion, and banks of filters.
 
-All take ``(x, edge_index, ...)`` as the modules of PyTorch Geometric do, and are plain torch modules.
+All take ``(x, edge_index, ...)`` as the modules of PyTorch Geometric do, and are plain torch
+modules.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, checked_features
 
 
 class SheafStep(torch.nn.Module):
-    r"""A step of heat flow with left and right weights, :math:`(I - L)(I \otimes W_1^T)\, X W_2`."""
+    r"""A step of heat flow with left and right weights,
+    :math:`(I - L)(I \otimes W_1^T)\, X W_2`."""
 
     def __init__(self, dim: int, channels: int, source: torch.Generator) -> None:
         super().__init__()
@@ -36,7 +38,8 @@ class SheafStep(torch.nn.Module):
 
 
 class SheafPowers(torch.nn.Module):
-    r"""A polynomial of one step of heat flow, :math:`\sum_{k \le K} (I - L)^k X H_k`, by Horner's rule."""
+    r"""A polynomial of one step of heat flow, :math:`\sum_{k \le K} (I - L)^k X H_k`, by Horner's
+    rule."""
 
     def __init__(self, wide: int, high: int, order: int, source: torch.Generator) -> None:
         super().__init__()
@@ -51,9 +54,12 @@ class SheafPowers(torch.nn.Module):
 
 
 class SheafBlock(torch.nn.Module):
-    r"""What a layer adds to its input, :math:`\sigma(A X + S(X))` of the normalised one: A on nodes, S on the sheaf."""
+    r"""What a layer adds to its input, :math:`\sigma(A X + S(X))` of the normalised one: A on
+    nodes, S on the sheaf."""
 
-    def __init__(self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator) -> None:
+    def __init__(
+        self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator
+    ) -> None:
         super().__init__()
         self.norm, self.layer = torch.nn.LayerNorm(width), layer
         self.own = linear(width, width, source) if own else None
@@ -65,7 +71,8 @@ class SheafBlock(torch.nn.Module):
 
 
 class SheafNetwork(Configured):
-    """Features ``(n, in_features)`` to signals ``(n, d c)`` of a sheaf, blocks on it, ``(n, out_features)``."""
+    """Features ``(n, in_features)`` to signals ``(n, d c)`` of a sheaf, blocks on it,
+    ``(n, out_features)``."""
 
     shared = False
     """Whether all layers have one sheaf."""
@@ -88,9 +95,15 @@ class SheafNetwork(Configured):
             raise InvalidInputError(f"dropout must lie in [0, 1), got {dropout}.")
         own = part(own, True, bool, "own=True")
         builder = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()")
-        self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
+        self.normalization = part(
+            normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()"
+        )
         self.dim, self.channels = builder.dim, positive_integer(channels, "channels")
-        self.dropout, source, width = torch.nn.Dropout(dropout), generator(seed), builder.dim * channels
+        self.dropout, source, width = (
+            torch.nn.Dropout(dropout),
+            generator(seed),
+            builder.dim * channels,
+        )
         self.encoder = linear(positive_integer(in_features, "in_features"), width, source)
         self.decoder = linear(width, positive_integer(out_features, "out_features"), source)
         self.builders, self.blocks = torch.nn.ModuleList(), torch.nn.ModuleList()
@@ -116,19 +129,23 @@ class SheafNetwork(Configured):
         for block in self.blocks:  # type: ignore[assignment]
             normal = block.norm(signal)
             if (builder := next(builders, None)) is not None:
-                operator = builder(x if builder.from_inputs else normal, *graph).laplacian(self.normalization)
+                operator = builder(x if builder.from_inputs else normal, *graph).laplacian(
+                    self.normalization
+                )
             signal = signal + block(normal, operator)
         return signal
 
 
 class SheafDiffusion(SheafNetwork):
-    r"""Neural sheaf diffusion (Bodnar et al., 2022): every layer learns a sheaf and takes a step of its heat flow.
+    r"""Neural sheaf diffusion (Bodnar et al., 2022): every layer learns a sheaf and takes a step of
+    its heat flow.
 
-    .. math:: X_{l+1} = X_l + \sigma\big(A_l N(X_l) + (I - L_l)(I \otimes W_{1,l}^T)\, N(X_l)\, W_{2,l}\big),
+    .. math:: X_{l+1} = X_l + \sigma\big(A_l N(X_l)
+              + (I - L_l)(I \otimes W_{1,l}^T)\, N(X_l)\, W_{2,l}\big),
 
-    with N the layer normalisation of each node, :math:`L_l` the Laplacian of the sheaf that is made of :math:`N(X_l)`,
-    left weights :math:`W_1` ``(d, d)``, right weights :math:`W_2` ``(c, c)``, and weights A of the nodes themselves.
-    With A the sum has all steps :math:`-L` as well.
+    with N the layer normalisation of each node, :math:`L_l` the Laplacian of the sheaf that is made
+    of :math:`N(X_l)`, left weights :math:`W_1` ``(d, d)``, right weights :math:`W_2` ``(c, c)``,
+    and weights A of the nodes themselves. With A the sum has all steps :math:`-L` as well.
 
     Args:
         in_features, out_features: of each node, in and out.
@@ -149,15 +166,17 @@ class SheafDiffusion(SheafNetwork):
 
 
 class SheafTNN(SheafNetwork):
-    r"""A tangent bundle network on a learned sheaf: banks of filters of one Laplacian, in every layer.
+    r"""A tangent bundle network on a learned sheaf: banks of filters of one Laplacian, in every
+    layer.
 
     .. math:: X_{l+1} = X_l + \sigma\Big(A_l N(X_l) + \sum_{k=0}^{K} (I - L)^k N(X_l) H_{l,k}\Big).
 
-    K = 1 is the sheaf neural network of Hansen and Gebhart (2020), K > 1 a polynomial sheaf network.
+    K = 1 is the sheaf neural network of Hansen and Gebhart (2020), K > 1 a polynomial sheaf
+    network.
 
     Args:
-        order: K.
-        filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``; each layer learns its own copy
+        order: K. filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``;
+        each layer learns its own copy
             of their parameters.
         others: as of ``SheafDiffusion``; the sheaf is made of the first signal.
 
@@ -193,7 +212,9 @@ class SheafTNN(SheafNetwork):
         if filters is None:
             return SheafPowers(self.channels, self.channels, order, source)
         own = with_parameters(filters, copy.deepcopy)
-        return BundleConv(self.channels, self.channels, filters=own, method=Chebyshev(), seed=source)
+        return BundleConv(
+            self.channels, self.channels, filters=own, method=Chebyshev(), seed=source
+        )
 
 
 connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(ScalarDegrees()))
@@ -201,14 +222,16 @@ connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(Scalar
 
 
 class TangentConv(BundleConv):
-    r"""``BundleConv`` on the connection Laplacian of a graph with transports, ``(n, d, in) -> (n, d, out)``.
+    r"""``BundleConv`` on the connection Laplacian of a graph with transports,
+    ``(n, d, in) -> (n, d, out)``.
 
     .. math:: Y = \sum_{k=0}^{K-1} e^{-kT_s L} X H_k, \qquad
               (L f)_i = f_i - \sum_j \frac{w_{ij}}{\sqrt{\deg_i \deg_j}}\, O_{ij} f_j.
 
-    ``forward`` takes ``x`` (n, d, in), ``edge_index`` (2, e), ``transport`` (e, d, d) from source to target and
-    ``edge_weight`` (e,), as ``AttachBundle`` gives them. A change of the frames at the nodes changes the output alike.
-    The operator is cached while ``edge_index`` lives. Arguments as of ``BundleConv``.
+    ``forward`` takes ``x`` (n, d, in), ``edge_index`` (2, e), ``transport`` (e, d, d) from source
+    to target and ``edge_weight`` (e,), as ``AttachBundle`` gives them. A change of the frames at
+    the nodes changes the output alike. The operator is cached while ``edge_index`` lives. Arguments
+    as of ``BundleConv``.
 
     >>> import torch, tangentbundle as tb
     >>> turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])
@@ -217,19 +240,23 @@ class TangentConv(BundleConv):
     """
 
     @outside_graphs
-    def forward(self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
         return super().forward(x, connection(edge_index, transport, edge_weight, len(x)))
 
 
 class SheafConv(Configured):
-    r"""A bank of filters on a sheaf that it learns, ``(n, in_channels) -> (n, out_channels)``: in place of ``GCNConv``.
+    r"""A bank of filters on a sheaf that it learns, ``(n, in_channels) -> (n, out_channels)``: in
+    place of ``GCNConv``.
 
     .. math:: Y = \sum_{k=0}^{K} (I - L(X))^k X H_k .
 
-    Rows of x hold d vectors one after another: both numbers of channels are multiples of d, the dimension of the
-    stalks. ``order`` is K; ``builder`` and ``normalization`` are as of ``SheafTNN``.
+    Rows of x hold d vectors one after another: both numbers of channels are multiples of d, the
+    dimension of the stalks. ``order`` is K; ``builder`` and ``normalization`` are as of
+    ``SheafTNN``.
 
     >>> import torch, tangentbundle as tb
     >>> tb.nn.SheafConv(16, 32)(torch.randn(3, 16), torch.tensor([[0, 1], [1, 2]])).shape
@@ -247,14 +274,23 @@ class SheafConv(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        builder, source = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()"), generator(seed)
+        builder, source = (
+            part(builder, SheafLearner(), SheafBuilder, "SheafLearner()"),
+            generator(seed),
+        )
         for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
             if positive_integer(value, name) % builder.dim:
-                raise InvalidInputError(f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}.")
+                raise InvalidInputError(
+                    f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}."
+                )
         self.in_channels = int(in_channels)
-        self.normalization = part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
+        self.normalization = part(
+            normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()"
+        )
         self.builder = builder.sized(in_channels, source)
-        self.conv = SheafPowers(in_channels // builder.dim, out_channels // builder.dim, order, source)
+        self.conv = SheafPowers(
+            in_channels // builder.dim, out_channels // builder.dim, order, source
+        )
 
     @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:

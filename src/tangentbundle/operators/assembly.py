@@ -24,7 +24,8 @@ FAINT = 1e-10
 
 @dataclass(frozen=True)
 class Normalization:
-    r"""A graph Laplacian :math:`L = D^r (I - P)` of weights W with degrees D; self-adjoint in the mass :math:`D^{m-r}`.
+    r"""A graph Laplacian :math:`L = D^r (I - P)` of weights W with degrees D; self-adjoint in the
+    mass :math:`D^{m-r}`.
 
     .. math:: P = D^{-m-q}\, W D^{-q}.
     """
@@ -59,8 +60,9 @@ def refuse_faint(degree: Any) -> None:
     median = np.median(degree) if isinstance(degree, np.ndarray) else degree.median()
     if faint := int((~(degree > FAINT * median)).sum()):
         raise IsolatedPointsError(
-            f"the kernel gives {faint} of {len(degree)} points no weight to speak of: their neighbours lie at the rim "
-            "of its support. Use a larger eps, more neighbors, or a kernel that falls off less steeply."
+            f"the kernel gives {faint} of {len(degree)} points no weight to speak of: their "
+            "neighbours lie at the rim of its support. Use a larger eps, more neighbors, or a "
+            "kernel that falls off less steeply."
         )
 
 
@@ -70,7 +72,8 @@ def edge_factors(graph: NeighborGraph, weights: Tensor, degree: Tensor, mass: Te
 
 
 class Averages(NamedTuple):
-    """A graph Laplacian ``rate (I - P)``: weights of P ``(e,)``, mass of P and rate ``(n,)``, half a spectral bound."""
+    """A graph Laplacian ``rate (I - P)``: weights of P ``(e,)``, mass of P and rate ``(n,)``, half
+    a spectral bound."""
 
     factors: Tensor
     mass: Tensor
@@ -78,12 +81,14 @@ class Averages(NamedTuple):
     fastest: float = 1.0
 
     @classmethod
-    def of(cls, graph: NeighborGraph, weights: Tensor, normalization: Normalization | None = None) -> Averages:
+    def of(
+        cls, graph: NeighborGraph, weights: Tensor, normalization: Normalization | None = None
+    ) -> Averages:
         r"""From weights ``(e,)`` of the edges.
 
-        By default the sampling density is divided out, with degrees :math:`\deg_i = \sum_j w_{ij}` and the mass
-        :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`, which goes as one over the density: sums weighted by it are
-        integrals over the manifold.
+        By default the sampling density is divided out, with degrees :math:`\deg_i = \sum_j w_{ij}`
+        and the mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`, which goes as one over the
+        density: sums weighted by it are integrals over the manifold.
         """
         indptr, indices, _ = graph.tensors
         degree = row_sums(indptr, weights)
@@ -95,8 +100,11 @@ class Averages(NamedTuple):
         return cls(edge_factors(graph, weights, degree, mass), mass, rate, float(rate.max()))
 
 
-def average_blocks(graph: NeighborGraph, connection: Connection, factors: Tensor) -> tuple[Tensor, Tensor]:
-    """Columns and values of P, the maps of a connection times ``factors`` (e,), as ``BlockMatrix`` stores them."""
+def average_blocks(
+    graph: NeighborGraph, connection: Connection, factors: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Columns and values of P, the maps of a connection times ``factors`` (e,), as ``BlockMatrix``
+    stores them."""
     (maps, det), cols = connection.tensors, graph.tensors[1]
     factors = factors.to(maps.dtype)
     if connection.dim == 1:
@@ -109,22 +117,27 @@ def average_blocks(graph: NeighborGraph, connection: Connection, factors: Tensor
 def coordinate_moments(
     graph: NeighborGraph, averages: Averages, x: Tensor, terms: int, cloud: Tensor | None = None
 ) -> np.ndarray:
-    r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1, clouds)`` of coordinates ``(n, D)``.
+    r"""Moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` ``(2 terms - 1, clouds)`` of
+    coordinates ``(n, D)``.
 
-    P averages functions. ``cloud`` (n,) holds the number of each point's cloud; by default there is one.
+    P averages functions. ``cloud`` (n,) holds the number of each point's cloud; by default there is
+    one.
     """
     indptr, cols, _ = graph.tensors
     order = torch.arange(len(x), dtype=torch.int32, device=x.device)
     cloud = torch.zeros_like(graph.labels) if cloud is None else cloud
     means = sums_by(graph.labels, x, graph.num_components) / torch.bincount(graph.labels)[:, None]
-    x = pad(x - means[graph.labels], (0, -x.shape[1] % 4))[:, None, :]  # each component about its mean; fours are fast
+    x = pad(x - means[graph.labels], (0, -x.shape[1] % 4))[
+        :, None, :
+    ]  # each component about its mean; fours are fast
     share = averages.mass / sums_by(cloud, averages.mass, int(cloud.max()) + 1)[cloud]
     matrix = BlockMatrix(indptr, cols, averages.factors[:, None, None], order)
     return chebyshev_moments(matrix, share, x, terms, groups=cloud)
 
 
 def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:
-    """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a diagonal block."""
+    """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a
+    diagonal block."""
     if bool((share == 1.0).all()):
         return part
     n, e, device = part.num_points, part.num_edges, part.device
@@ -155,8 +168,8 @@ def assemble(
 ) -> ConnectionLaplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
-    ``graph``, ``connection``, ``averages`` and ``frames`` are in curve order; ``order[k]`` is the user's index of the
-    k-th point on the curve.
+    ``graph``, ``connection``, ``averages`` and ``frames`` are in curve order; ``order[k]`` is the
+    user's index of the k-th point on the curve.
     """
     cols, values = average_blocks(graph, connection, averages.factors)
     share, places = averages.mass / averages.rate, torch.as_tensor(order)
@@ -184,10 +197,12 @@ def area_laplacian(
     kind: ArrayKind,
     frames: np.ndarray | None = None,
 ) -> ConnectionLaplacian:
-    r"""The Laplacian :math:`A^{-1}(W - D)` of a mesh, with areas A of the vertices as mass; d = 1 or 2.
+    r"""The Laplacian :math:`A^{-1}(W - D)` of a mesh, with areas A of the vertices as mass; d = 1
+    or 2.
 
-    A few weights at boundaries may be negative: the spectral bound, by Gershgorin, is that of the others. NumPy builds
-    it on a single thread: the arrays are small, and threads of torch would cost more than they save.
+    A few weights at boundaries may be negative: the spectral bound, by Gershgorin, is that of the
+    others. NumPy builds it on a single thread: the arrays are small, and threads of torch would
+    cost more than they save.
     """
     rows, n, ends, dtype = graph.rows, len(areas), graph.indptr[1:], kind.numpy_dtype
     degree, positive = (np.bincount(rows, w, n) for w in (weights, np.maximum(weights, 0.0)))

@@ -19,9 +19,9 @@ MAX_DENSE_SIZE = 5_000
 class LinearOperator(ABC):
     """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
 
-    A new operator supplies ``dim``, ``mass``, ``apply`` and ``adjoint``; products with arrays, the dense form and
-    checks come from here. ``mass`` (n,) weighs the inner product ``<f, g> = sum_i mass_i f_i . g_i`` in which
-    adjoints are taken.
+    A new operator supplies ``dim``, ``mass``, ``apply`` and ``adjoint``; products with arrays, the
+    dense form and checks come from here. ``mass`` (n,) weighs the inner product
+    ``<f, g> = sum_i mass_i f_i . g_i`` in which adjoints are taken.
     """
 
     dim: int
@@ -53,7 +53,8 @@ class LinearOperator(ABC):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients are wanted with respect to the operator itself, as of a learned sheaf."""
+        """Whether gradients are wanted with respect to the operator itself, as of a learned
+        sheaf."""
         return False
 
     @abstractmethod
@@ -73,11 +74,13 @@ class LinearOperator(ABC):
     def check(self, signal: Array, name: str = "signal") -> tuple[torch.Tensor, ArrayKind]:
         """Validate a signal against this operator; returns a tensor and the kind it came in.
 
-        Signals in float16 or bfloat16 become float32 for an operator in float32, and results are rounded back once: to
-        a relative 2^-11 or 2^-8. In float16 results above 65504 overflow.
+        Signals in float16 or bfloat16 become float32 for an operator in float32, and results are
+        rounded back once: to a relative 2^-11 or 2^-8. In float16 results above 65504 overflow.
         """
         half = half_precision(signal) if self.dtype == torch.float32 or self.any_precision else None
-        tensor, kind = float_tensor(signal if half is None else torch.as_tensor(signal).float(), name)
+        tensor, kind = float_tensor(
+            signal if half is None else torch.as_tensor(signal).float(), name
+        )
         if half is not None:
             kind = replace(kind, is_torch=isinstance(signal, torch.Tensor), dtype=half)
         self.require_fit(tensor, name)
@@ -87,9 +90,12 @@ class LinearOperator(ABC):
         """Refuse a tensor of another shape, dtype or device than the operator's."""
         n, d = self.num_points, self.dim
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
-            hint = " Add the channel axis: signal[..., None]." if tensor.shape[-2:] == (n, d) else ""
+            hint = (
+                " Add the channel axis: signal[..., None]." if tensor.shape[-2:] == (n, d) else ""
+            )
             raise ShapeError(
-                f"{name} must have shape (..., n, d, channels) = (..., {n}, {d}, c), got {tuple(tensor.shape)}.{hint}"
+                f"{name} must have shape (..., n, d, channels) = (..., {n}, {d}, c), got "
+                f"{tuple(tensor.shape)}.{hint}"
             )
         if tensor.dtype != self.dtype and not self.any_precision:
             raise DTypeError(
@@ -104,7 +110,8 @@ class LinearOperator(ABC):
 
     @threads_by_size
     def __matmul__(self, signal: Array) -> Array:
-        """Apply the operator to a NumPy array or tensor ``(..., n, d, c)``; the same kind comes back."""
+        """Apply the operator to a NumPy array or tensor ``(..., n, d, c)``; the same kind comes
+        back."""
         tensor, kind = self.check(signal)
         return kind.wrap(self.apply(finite_where_seen(tensor, "signal")))
 
@@ -122,8 +129,8 @@ class LinearOperator(ABC):
         rows, size = self.shape
         if max(rows, size) > 20_000:
             raise MemoryLimitError(
-                f"a dense form would be {rows} x {size} ({rows * size * 8 / 1e9:.0f} GB); only small "
-                "operators have one. Use to_scipy() or the operator itself."
+                f"a dense form would be {rows} x {size} ({rows * size * 8 / 1e9:.0f} GB); only "
+                "small operators have one. Use to_scipy() or the operator itself."
             )
         eye = torch.eye(size, dtype=self.dtype, device=self.device)
         return self.apply(eye.reshape(self.num_points, self.dim, size)).reshape(rows, size)
@@ -136,7 +143,11 @@ class LinearOperator(ABC):
     def __getstate__(self) -> dict:
         """Copies and pickles leave out what is computed on demand."""
         kind = type(self)
-        return {name: v for name, v in vars(self).items() if not isinstance(getattr(kind, name, None), cached_property)}
+        return {
+            name: v
+            for name, v in vars(self).items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
 
     @cached_property
     def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -146,24 +157,29 @@ class LinearOperator(ABC):
             return values, fields.to(self.dtype)
 
     def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """All eigenvalues of minus the operator ``(n d,)``, ascending, and mass-orthonormal fields ``(n, d, n d)``.
+        """All eigenvalues of minus the operator ``(n d,)``, ascending, and mass-orthonormal fields
+        ``(n, d, n d)``.
 
         For small self-adjoint operators; in float64.
         """
         rows = self.shape[0]
         if rows > MAX_DENSE_SIZE:
             raise MemoryLimitError(
-                f"a full eigendecomposition of {rows} rows is too large (limit {MAX_DENSE_SIZE}). Use "
-                "spectrum(k), or method=Chebyshev() for filters."
+                f"a full eigendecomposition of {rows} rows is too large (limit {MAX_DENSE_SIZE}). "
+                "Use spectrum(k), or method=Chebyshev() for filters."
             )
-        with threads_for(rows**2), torch.inference_mode(False), torch.no_grad():  # the cache must serve training, too
+        with (
+            threads_for(rows**2),
+            torch.inference_mode(False),
+            torch.no_grad(),
+        ):  # the cache must serve training, too
             root = self.mass.double().sqrt().repeat_interleave(self.dim)
             dense = -self.to_dense().double() * root[:, None] / root
             if float((dense - dense.T).abs().max()) > 1e-4 * float(dense.abs().max()):
                 raise InvalidInputError(
-                    f"{type(self).__name__} is not self-adjoint in its mass inner product, so it has no basis of "
-                    "eigenfields. If it is known by its exponentials, make it a Semigroup; otherwise use its "
-                    "self-adjoint part."
+                    f"{type(self).__name__} is not self-adjoint in its mass inner product, so it "
+                    "has no basis of eigenfields. If it is known by its exponentials, make it a "
+                    "Semigroup; otherwise use its self-adjoint part."
                 )
             values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
             fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.dim))
@@ -177,7 +193,8 @@ class LinearOperator(ABC):
 
 
 class Negated(LinearOperator):
-    r"""Minus a small self-adjoint operator; filters by eigenfields. Its heat :math:`e^{-t\Delta}` amplifies noise."""
+    r"""Minus a small self-adjoint operator; filters by eigenfields. Its heat :math:`e^{-t\Delta}`
+    amplifies noise."""
 
     def __init__(self, operator: LinearOperator) -> None:
         self.operator, self.mass, self.dim = operator, operator.mass, operator.dim

@@ -1,4 +1,5 @@
-r"""The Laplacian as a function of an average P that is nearly :math:`e^{c\,\epsilon\Delta}`, and its constant c."""
+r"""The Laplacian as a function of an average P that is nearly :math:`e^{c\,\epsilon\Delta}`, and
+its constant c."""
 
 from __future__ import annotations
 
@@ -13,26 +14,31 @@ from numpy.polynomial.chebyshev import chebpts1, chebvander
 from ..errors import InvalidInputError
 
 Moments = Callable[[int], np.ndarray]
-r"""Chebyshev moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` of the coordinates, ``(2 terms - 1,)``."""
+r"""Chebyshev moments :math:`\sum_a \langle x_a, T_m(P)\, x_a \rangle` of the coordinates,
+``(2 terms - 1,)``."""
 
 WINDOW = (2.0, 8.0)
-"""Diffusion times of the low-pass, in steps of P: from a few averages to what the moments resolve."""
+"""Diffusion times of the low-pass, in steps of P: from a few averages to what the moments
+resolve."""
 
 PLATEAU = 0.25
-"""Largest change of the energy for each e-fold of the diffusion time, in units of the correction. A boundary removes
-energy as the root of the time, which changes it by half; a plateau does not change. The limit is in the middle."""
+"""Largest change of the energy for each e-fold of the diffusion time, in units of the correction. A
+boundary removes energy as the root of the time, which changes it by half; a plateau does not
+change. The limit is in the middle."""
 
 
 @dataclass(frozen=True)
 class Generator:
-    r"""Eigenvalues of :math:`-\Delta` from those of an average P that is nearly :math:`e^{s\Delta}`.
+    r"""Eigenvalues of :math:`-\Delta` from those of an average P that is nearly
+    :math:`e^{s\Delta}`.
 
-    .. math:: -\Delta = \frac{1}{s} \sum_{k=1}^{order} \frac{(I - P)^k}{k} \;\to\; -\frac{1}{s} \log P .
+    .. math:: -\Delta = \frac{1}{s} \sum_{k=1}^{order} \frac{(I - P)^k}{k}
+              \;\to\; -\frac{1}{s} \log P .
 
-    The logarithm itself does not exist where P has negative eigenvalues; the sums are defined everywhere and increase
-    with 1 - p. ``scale`` is s.
+    The logarithm itself does not exist where P has negative eigenvalues; the sums are defined
+    everywhere and increase with 1 - p. ``scale`` is s.
 
-    >>> [round(Generator(0.1, order)(0.2), 3) for order in (1, 2, 3)]      # -log(0.8) / 0.1 = 2.231
+    >>> [round(Generator(0.1, order)(0.2), 3) for order in (1, 2, 3)]  # -log(0.8) / 0.1 = 2.231
     [2.0, 2.2, 2.227]
     """
 
@@ -57,7 +63,8 @@ class Calibration(ABC):
 
     @abstractmethod
     def factor(self, moments: Moments, dim: int, scale: float) -> float:
-        r"""What the kernel's constant is multiplied by; ``scale`` is the kernel's :math:`c\,\epsilon`."""
+        r"""What the kernel's constant is multiplied by; ``scale`` is the kernel's
+        :math:`c\,\epsilon`."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +79,20 @@ class KernelMoments(Calibration):
 class SampleEnergy(Calibration):
     r"""By the energy of the coordinates at low frequencies: exact for the sample at hand.
 
-    On every manifold :math:`\sum_a |\nabla x_a|^2 = d`. The part of that energy that P holds at low frequencies, over
-    d, is the factor by which the sample diffuses faster or slower than the kernel's integrals say (docs:
-    theory/calibration). It costs ``terms`` products with functions. Where that energy has no plateau, as on clouds
-    that are only a few neighbourhoods wide or have a boundary, the kernel's constant stays.
+    On every manifold :math:`\sum_a |\nabla x_a|^2 = d`. The part of that energy that P holds at low
+    frequencies, over d, is the factor by which the sample diffuses faster or slower than the
+    kernel's integrals say (docs: theory/calibration). It costs ``terms`` products with functions.
+    Where that energy has no plateau, as on clouds that are only a few neighbourhoods wide or have a
+    boundary, the kernel's constant stays.
 
     >>> import tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(3000, seed=0), neighbors=20)
+    >>> bundle = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(3000, seed=0), neighbors=20
+    ... )
     >>> for calibration in (KernelMoments(), SampleEnergy()):
-    ...     print(round(float(bundle.laplacian(calibrate=calibration).spectrum(6)[0].mean()), 2))       # exact: 1
+    ...     print(
+    ...         round(float(bundle.laplacian(calibrate=calibration).spectrum(6)[0].mean()), 2)
+    ...     )  # exact: 1
     0.93
     1.0
     """
@@ -91,9 +103,12 @@ class SampleEnergy(Calibration):
         return float(self.factors(moments(self.terms).reshape(-1, 1), dim, np.array([scale]))[0])
 
     def factors(self, moments: np.ndarray, dim: int, scale: np.ndarray) -> np.ndarray:
-        """Those of several clouds ``(b,)``, from moments ``(2 terms - 1, b)`` and scales of the kernel ``(b,)``."""
+        """Those of several clouds ``(b,)``, from moments ``(2 terms - 1, b)`` and scales of the
+        kernel ``(b,)``."""
         lost = np.maximum(moments[0] - moments[1], np.finfo(float).tiny)
-        longest = np.minimum(WINDOW[1], np.sqrt(moments[0] / lost) / 2)  # between neighbourhoods and shape
+        longest = np.minimum(
+            WINDOW[1], np.sqrt(moments[0] / lost) / 2
+        )  # between neighbourhoods and shape
         factors, wide = np.ones(len(scale)), (moments[0] > moments[1]) & (longest > WINDOW[0])
         gain = 2.0 ** (dim / 2)  # fluctuations left at time t have as many modes as t^(-d/2)
         times = np.geomspace(WINDOW[0], longest[wide], 9)
@@ -102,19 +117,25 @@ class SampleEnergy(Calibration):
         slopes = np.abs(np.diff(limits, axis=0) / np.diff(np.log(times), axis=0))
         flattest = np.argmin(slopes, axis=0)[None]
         kappa = np.take_along_axis((limits[1:] + limits[:-1]) / 2, flattest, axis=0)[0]
-        steady = (kappa > 0) & (np.take_along_axis(slopes, flattest, axis=0)[0] < PLATEAU * np.abs(kappa - 1))
+        steady = (kappa > 0) & (
+            np.take_along_axis(slopes, flattest, axis=0)[0] < PLATEAU * np.abs(kappa - 1)
+        )
         factors[wide] = np.where(steady, kappa, 1.0)
         return factors
 
 
 def smooth_energy(moments: np.ndarray, times: np.ndarray) -> np.ndarray:
-    r"""The energy :math:`\langle x, \lambda\, (1 - (1 - e^{-t\lambda})^4)\, x \rangle` in steps of P, from moments.
+    r"""The energy :math:`\langle x, \lambda\, (1 - (1 - e^{-t\lambda})^4)\, x \rangle` in steps of
+    P, from moments.
 
-    Moments ``(m, b)`` and times ``(k, b)`` of b clouds give ``(k, b)``; the response is interpolated at m nodes.
+    Moments ``(m, b)`` and times ``(k, b)`` of b clouds give ``(k, b)``; the response is
+    interpolated at m nodes.
     """
     m = len(moments)
     nodes = chebpts1(m)
-    weights = chebvander(nodes, m - 1) @ (np.where(np.arange(m) == 0, 1 / m, 2 / m)[:, None] * moments)
+    weights = chebvander(nodes, m - 1) @ (
+        np.where(np.arange(m) == 0, 1 / m, 2 / m)[:, None] * moments
+    )
     lam = Generator(1.0, order=3)(1.0 - nodes)[:, None, None]
     passed = np.square(np.square(1.0 - np.exp(-times * lam)))
     return np.einsum("mkb,mb->kb", lam * (1.0 - passed), weights)
@@ -123,10 +144,13 @@ def smooth_energy(moments: np.ndarray, times: np.ndarray) -> np.ndarray:
 def calibrated_scale(
     calibrate: Calibration | bool, constant: float, eps: float, dim: int, moments: Moments
 ) -> tuple[float, int]:
-    """The Laplacian's scale and usual order, from the kernel's constant; the paper's for ``calibrate=False``."""
+    """The Laplacian's scale and usual order, from the kernel's constant; the paper's for
+    ``calibrate=False``."""
     if calibrate is False:
         return eps, 1
     calibration = SampleEnergy() if calibrate is True else calibrate
     if not isinstance(calibration, Calibration):
-        raise InvalidInputError(f"calibrate must be False, or such as operators.SampleEnergy(), got {calibrate!r}.")
+        raise InvalidInputError(
+            f"calibrate must be False, or such as operators.SampleEnergy(), got {calibrate!r}."
+        )
     return constant * eps * calibration.factor(moments, dim, constant * eps), 2

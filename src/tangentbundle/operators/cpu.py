@@ -1,8 +1,9 @@
-"""The compiled CPU kernels: one fused step for a range of rows (see ``product.step``), and its gradient in the blocks.
+"""The compiled CPU kernels: one fused step for a range of rows (see ``product.step``), and its
+gradient in the blocks.
 
-The matrix is walked along the space-filling curve,
-so that the neighbours of a row are mostly in cache, in whatever order the signals are stored: row r of the matrix
-belongs to row ``order[r]`` of the signals. What a row will read and write is prefetched.
+The matrix is walked along the space-filling curve, so that the neighbours of a row are mostly in
+cache, in whatever order the signals are stored: row r of the matrix belongs to row ``order[r]`` of
+the signals. What a row will read and write is prefetched.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import numba
 from .simd import tile_1, tile_4, tile_8, tile_16, tile_32
 
 AHEAD = 20
-"""Rows of lead for prefetching the output: signals in another order than the curve's are written at random."""
+"""Rows of lead for prefetching the output: signals in another order than the curve's are written at
+random."""
 
 
 @numba.njit(cache=True, nogil=True)
-def fused_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma):  # pragma: no cover - compiled
-    """Weights (e, 2) are w cos and w sin, with complemented columns for reflections; (e, d, d) are blocks."""
+def fused_rows(
+    start, stop, indptr, order, matrix, signals, extras, alpha, beta, gamma
+):  # pragma: no cover - compiled
+    """Weights (e, 2) are w cos and w sin, with complemented columns for reflections; (e, d, d) are
+    blocks."""
     channels = signals[0].shape[2]
     for r in range(start, stop):
         row, a, b = order[r], indptr[r], indptr[r + 1]
@@ -42,7 +47,8 @@ def fused_rows(start, stop, indptr, order, matrix, signals, extras, alpha, beta,
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def outer_rows(start, stop, indptr, order, cols, y, x, out, alpha):  # pragma: no cover - compiled
-    """Add ``alpha y_i x_j^T``, summed over channels, to the blocks ij of a range of rows, ``out`` (e, d, d)."""
+    """Add ``alpha y_i x_j^T``, summed over channels, to the blocks ij of a range of rows, ``out``
+    (e, d, d)."""
     d, channels = x.shape[1:]
     for r in range(start, stop):
         row = order[r]

@@ -1,4 +1,5 @@
-"""Triton kernels for matrices in CSR form, whose blocks change with every step: the fused step, and its gradient."""
+"""Triton kernels for matrices in CSR form, whose blocks change with every step: the fused step, and
+its gradient."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ def _rows_step(
     indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
     HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
-    ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr,
+    ROWS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr, DIM: tl.constexpr,
+    PADDED: tl.constexpr,
 ):  # fmt: skip
-    """A program owns a few rows; those of its tile are (row, component), components padded to a power of two."""
+    """A program owns a few rows; those of its tile are (row, component), components padded to a
+    power of two."""
     real: tl.constexpr = x.dtype.element_ty
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
@@ -29,13 +32,20 @@ def _rows_step(
     for k in range(tl.max(stop - start, 0)):
         edge = start + k
         live = edge < stop
-        signal = x + (tl.load(cols + edge, mask=live, other=0).to(tl.int64) * (DIM * C))[:, None] + lanes[None, :]
+        signal = (
+            x
+            + (tl.load(cols + edge, mask=live, other=0).to(tl.int64) * (DIM * C))[:, None]
+            + lanes[None, :]
+        )
         for q in tl.static_range(DIM):
             block = tl.load(values + (edge * DIM + part) * DIM + q, mask=live, other=0.0)
-            total += block[:, None] * tl.load(signal + q * C, mask=live[:, None] & inside, other=0.0)
+            total += block[:, None] * tl.load(
+                signal + q * C, mask=live[:, None] & inside, other=0.0
+            )
     own = tl.load(order + row, mask=real_row, other=0).to(tl.int64)
     where = ((own * DIM + part) * C)[:, None] + lanes[None, :]
-    _finish(total, real_row[:, None] & inside, where, x, z, y, sources, source_coef, targets, target_coef,
+    _finish(total, real_row[:, None] & inside, where, x, z, y, sources, source_coef, targets,
+            target_coef,
             a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size, HAS_X, HAS_Z, SOURCES, TARGETS)  # fmt: skip
 
 
@@ -59,12 +69,16 @@ def _rows_outer(
             keep = live[:, None] & (lanes < C)
             signals = ()  # type: tuple
             for q in tl.static_range(DIM):
-                signals += (tl.load(x + ((col * DIM + q) * C)[:, None] + lanes, mask=keep, other=0.0),)
+                signals += (
+                    tl.load(x + ((col * DIM + q) * C)[:, None] + lanes, mask=keep, other=0.0),
+                )
             for p in tl.static_range(DIM):
                 own = tl.load(y + ((row * DIM + p) * C)[:, None] + lanes, mask=keep, other=0.0)
                 for q in tl.static_range(DIM):
                     place = out + (edge * DIM + p) * DIM + q
-                    total = tl.load(place, mask=live, other=0.0) + alpha * tl.sum(own * signals[q], 1)
+                    total = tl.load(place, mask=live, other=0.0) + alpha * tl.sum(
+                        own * signals[q], 1
+                    )
                     tl.store(place, total, mask=live)
 
 

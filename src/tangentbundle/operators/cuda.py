@@ -1,9 +1,11 @@
-"""Triton kernels of the fused step, for d = 2 in compact form and for blocks of any d; no host synchronisation.
+"""Triton kernels of the fused step, for d = 2 in compact form and for blocks of any d; no host
+synchronisation.
 
-A program is one warp; it owns one slice of pairs of rows (see ``storage.py``) and a tile of channels. Slices lie along
-the space-filling curve, so the neighbours of their rows overlap: half of the gathers are answered by the first-level
-cache. What then limits is the time that loads take. The kernel for d = 2 hides it by reading ahead: while it adds one
-group of neighbours, it gathers the signals of the next and reads the columns of the one after.
+A program is one warp; it owns one slice of pairs of rows (see ``storage.py``) and a tile of
+channels. Slices lie along the space-filling curve, so the neighbours of their rows overlap: half of
+the gathers are answered by the first-level cache. What then limits is the time that loads take. The
+kernel for d = 2 hides it by reading ahead: while it adds one group of neighbours, it gathers the
+signals of the next and reads the columns of the one after.
 """
 
 from __future__ import annotations
@@ -16,17 +18,21 @@ import triton.language as tl
 from .storage import PAIRS
 
 LANES, PARTS = 32, 2
-"""Most channels side by side in a warp, and most such parts a program works on: values are read once for all."""
+"""Most channels side by side in a warp, and most such parts a program works on: values are read
+once for all."""
 
 
 @triton.jit
 def _finish(
-    total, keep, where, x, z, y, sources, source_coef, targets, target_coef, a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size,
-    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr = 1,
+    total, keep, where, x, z, y, sources, source_coef, targets, target_coef, a_hi, a_lo, b_hi,
+    b_lo, g_hi, g_lo, size,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+    TERMS: tl.constexpr = 1,
 ):  # fmt: skip
     """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``.
 
-    With three terms ``targets_k += a_k0 y + a_k1 x + a_k2 z``: sums are read and written every third time only.
+    With three terms ``targets_k += a_k0 y + a_k1 x + a_k2 z``: sums are read and written every
+    third time only.
     """
     real: tl.constexpr = x.dtype.element_ty
     result = (tl.cast(a_hi, real) + tl.cast(a_lo, real)) * total
@@ -37,7 +43,9 @@ def _finish(
         old = tl.load(z + where, mask=keep, other=0.0)
         result += (tl.cast(g_hi, real) + tl.cast(g_lo, real)) * old
     for k in tl.static_range(SOURCES):
-        result += tl.load(source_coef + k) * tl.load(sources + k * size + where, mask=keep, other=0.0)
+        result += tl.load(source_coef + k) * tl.load(
+            sources + k * size + where, mask=keep, other=0.0
+        )
     tl.store(y + where, result, mask=keep)
     for k in tl.static_range(TARGETS):
         place, factors = targets + k * size + where, target_coef + k * TERMS
@@ -59,7 +67,8 @@ def _columns(cols, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
 
 @triton.jit
 def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
-    """(c, s) of the first and of the second row, for each of ``UNROLL`` steps; in one load a row for float32."""
+    """(c, s) of the first and of the second row, for each of ``UNROLL`` steps; in one load a row
+    for float32."""
     result = ()  # type: tuple
     for u in tl.static_range(UNROLL):
         for r in tl.static_range(2):
@@ -77,10 +86,12 @@ def _turns(values, base, slot, SLOTS: tl.constexpr, UNROLL: tl.constexpr):
 
 @triton.jit
 def _gather(
-    x, columns, lanes, C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr, UNROLL: tl.constexpr,
+    x, columns, lanes, C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr,
+    UNROLL: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Both components of the neighbours' signals, for each of ``UNROLL`` steps and each part of the channels."""
+    """Both components of the neighbours' signals, for each of ``UNROLL`` steps and each part of the
+    channels."""
     result = ()  # type: tuple
     for u in tl.static_range(UNROLL):
         column = columns[u] & 0x3FFFFFFF
@@ -119,11 +130,13 @@ def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexp
 def _plane_step(
     indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
-    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+    TERMS: tl.constexpr,
     WIDE: tl.constexpr, PAIRS: tl.constexpr, STEPS: tl.constexpr, UNROLL: tl.constexpr,
     C: tl.constexpr, LANES: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """d = 2. ``STEPS`` neighbours of each pair are added side by side, ``UNROLL`` times that many one after another."""
+    """d = 2. ``STEPS`` neighbours of each pair are added side by side, ``UNROLL`` times that many
+    one after another."""
     real: tl.constexpr = x.dtype.element_ty
     SLOTS: tl.constexpr = PAIRS * STEPS
     lanes = tl.program_id(1) * (LANES * PARTS) + tl.arange(0, LANES)
@@ -153,15 +166,38 @@ def _plane_step(
         total = sums[k]
         if STEPS > 1:
             total = tl.sum(tl.reshape(total, (STEPS, PAIRS, LANES)), 0)
-        _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef,
-                a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size, HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
+        _finish(
+            total,
+            keep,
+            where,
+            x,
+            z,
+            y,
+            sources,
+            source_coef,
+            targets,
+            target_coef,
+            a_hi,
+            a_lo,
+            b_hi,
+            b_lo,
+            g_hi,
+            g_lo,
+            size,
+            HAS_X,
+            HAS_Z,
+            SOURCES,
+            TARGETS,
+            TERMS,
+        )
 
 
 @triton.jit
 def _block_step(
     indptr, cols, values, order, x, z, y, sources, source_coef, targets, target_coef,
     a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, n, size,
-    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr, TERMS: tl.constexpr,
+    HAS_X: tl.constexpr, HAS_Z: tl.constexpr, SOURCES: tl.constexpr, TARGETS: tl.constexpr,
+    TERMS: tl.constexpr,
     PAIRS: tl.constexpr, STEPS: tl.constexpr, C: tl.constexpr, LANES: tl.constexpr,
     DIM: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
@@ -194,12 +230,36 @@ def _block_step(
         total = sum0 if r == 0 else sum1
         if STEPS > 1:
             total = tl.sum(tl.reshape(total, (STEPS, PAIRS * PADDED, LANES)), 0)
-        _finish(total, keep, where, x, z, y, sources, source_coef, targets, target_coef,
-                a_hi, a_lo, b_hi, b_lo, g_hi, g_lo, size, HAS_X, HAS_Z, SOURCES, TARGETS, TERMS)  # fmt: skip
+        _finish(
+            total,
+            keep,
+            where,
+            x,
+            z,
+            y,
+            sources,
+            source_coef,
+            targets,
+            target_coef,
+            a_hi,
+            a_lo,
+            b_hi,
+            b_lo,
+            g_hi,
+            g_lo,
+            size,
+            HAS_X,
+            HAS_Z,
+            SOURCES,
+            TARGETS,
+            TERMS,
+        )
 
 
 @triton.jit
-def _copy_rows(source, target, order, n, width, SCATTER: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def _copy_rows(
+    source, target, order, n, width, SCATTER: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr
+):
     """Row ``order[r]`` to row r, or the other way, of the matrix of the second program number."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     other = tl.load(order + rows, mask=rows < n, other=0).to(tl.int64)
@@ -214,12 +274,15 @@ def _copy_rows(source, target, order, n, width, SCATTER: tl.constexpr, ROWS: tl.
 
 
 def copy_rows(x: torch.Tensor, order: torch.Tensor, scatter: bool) -> torch.Tensor:
-    """Signals ``(..., n, d, c)`` with their points in the given order; with ``scatter`` back from it."""
+    """Signals ``(..., n, d, c)`` with their points in the given order; with ``scatter`` back from
+    it."""
     source, (n, d, c) = x.contiguous(), x.shape[-3:]
     target, width = torch.empty_like(source), min(triton.next_power_of_2(d * c), 256)
     grid = triton.cdiv(n, 1024 // width), source.numel() // max(n * d * c, 1)
     with torch.cuda.device_of(x):
-        _copy_rows[grid](source, target, order, n, d * c, SCATTER=scatter, ROWS=1024 // width, WIDTH=width)
+        _copy_rows[grid](
+            source, target, order, n, d * c, SCATTER=scatter, ROWS=1024 // width, WIDTH=width
+        )
     return target
 
 
@@ -237,24 +300,36 @@ def step_arguments(matrix, x, z, out, scalars, sources, targets) -> tuple[list, 
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
         options[name] = 0 if extra is None else len(extra.coefficients)
     options |= {"C": x.shape[2], "LANES": min(triton.next_power_of_2(x.shape[2]), LANES)}
-    return arguments + [part for value in scalars for part in _split(value)] + [len(x), x.numel()], options
+    return arguments + [part for value in scalars for part in _split(value)] + [
+        len(x),
+        x.numel(),
+    ], options
 
 
 def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``SlicedMatrix``; nothing is waited for."""
     arguments, options = step_arguments(matrix, x, z, out, scalars, sources, targets)
-    options |= {"TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3, "PAIRS": PAIRS}
+    options |= {
+        "TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3,
+        "PAIRS": PAIRS,
+    }
     (dim, channels), lanes, slices = x.shape[1:], options["LANES"], len(matrix.indptr) - 1
     with torch.cuda.device_of(x):
         if matrix.values.ndim == 3:
             wide = max(x.numel(), matrix.values.numel()) >= 2**31
             parts, steps = min(triton.cdiv(channels, lanes), PARTS), min(32 // lanes, 4)
-            unroll = 2 if lanes > 8 and x.dtype == torch.float32 else 1  # more would need too many registers
+            unroll = (
+                2 if lanes > 8 and x.dtype == torch.float32 else 1
+            )  # more would need too many registers
             options |= {"WIDE": wide, "PARTS": parts, "STEPS": steps, "UNROLL": unroll}
-            _plane_step[slices, triton.cdiv(channels, lanes * parts)](*arguments, num_warps=1, **options)
+            _plane_step[slices, triton.cdiv(channels, lanes * parts)](
+                *arguments, num_warps=1, **options
+            )
         else:
             padded = triton.next_power_of_2(dim)
             tile = PAIRS * padded * lanes
             options |= {"DIM": dim, "PADDED": padded, "STEPS": max(1, min(4, 256 // tile))}
             warps = max(1, min(8, tile // 256))
-            _block_step[slices, triton.cdiv(channels, lanes)](*arguments, num_warps=warps, **options)
+            _block_step[slices, triton.cdiv(channels, lanes)](
+                *arguments, num_warps=warps, **options
+            )

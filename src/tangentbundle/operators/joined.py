@@ -1,4 +1,5 @@
-"""Several bundles as one: a block-diagonal operator, for training on many clouds of different sizes."""
+"""Several bundles as one: a block-diagonal operator, for training on many clouds of different
+sizes."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from .semigroup import Identity
 def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     """One operator on the points of all, one bundle after the other; nothing flows between them.
 
-    Signals are concatenated along the points: ``torch.cat(signals, dim=-3)``, and ``operator.split`` takes them apart.
-    Cheap: costly results are cached on the parts or computed when first needed.
+    Signals are concatenated along the points: ``torch.cat(signals, dim=-3)``, and
+    ``operator.split`` takes them apart. Cheap: costly results are cached on the parts or computed
+    when first needed.
 
     >>> import torch, tangentbundle as tb
     >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -28,22 +30,34 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     """
     if isinstance(operators, LinearOperator):
         raise InvalidInputError("join takes a list of operators, got a single one.")
-    parts = tuple(p for operator in operators for p in (operator.parts if isinstance(operator, Joined) else [operator]))
+    parts = tuple(
+        p
+        for operator in operators
+        for p in (operator.parts if isinstance(operator, Joined) else [operator])
+    )
     if not parts:
         raise InvalidInputError("join needs at least one operator, got an empty list.")
     first = parts[0]
     for part in parts:
         if not isinstance(part, (ConnectionLaplacian, Identity)) or type(part) is not type(first):
             raise InvalidInputError(
-                f"join takes operators of one kind, Laplacians or identities, got {type(first).__name__} and "
-                f"{type(part).__name__}."
+                "join takes operators of one kind, Laplacians or identities, got "
+                f"{type(first).__name__} and {type(part).__name__}."
             )
         if part.dim != first.dim:
-            raise ShapeError(f"joined bundles must have fibres of one dimension, got {first.dim} and {part.dim}.")
+            raise ShapeError(
+                f"joined bundles must have fibres of one dimension, got {first.dim} and {part.dim}."
+            )
         if part.dtype != first.dtype:
-            raise DTypeError(f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use .to().")
+            raise DTypeError(
+                f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use "
+                ".to()."
+            )
         if part.device != first.device:
-            raise DeviceError(f"joined operators must share a device, got {first.device} and {part.device}: use .to().")
+            raise DeviceError(
+                f"joined operators must share a device, got {first.device} and {part.device}: use "
+                ".to()."
+            )
     if isinstance(first, Identity):
         with torch.inference_mode(False):
             mass = torch.cat([part.mass for part in parts])
@@ -62,7 +76,9 @@ class Joined(LinearOperator):
             self.mass = torch.cat([p.mass for p in parts])
 
     def __repr__(self) -> str:
-        return f"Joined({len(self.parts)} bundles, {self.num_points} points in all, rank {self.dim})"
+        return (
+            f"Joined({len(self.parts)} bundles, {self.num_points} points in all, rank {self.dim})"
+        )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -82,7 +98,9 @@ class Joined(LinearOperator):
         frames = [p.frames for p in self.parts]
         dims = sorted({f.shape[1] for f in frames})
         if len(dims) > 1:
-            raise ShapeError(f"frames of bundles in spaces of different dimensions, {dims}, cannot be joined.")
+            raise ShapeError(
+                f"frames of bundles in spaces of different dimensions, {dims}, cannot be joined."
+            )
         with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
             return torch.cat(frames)
 
@@ -96,9 +114,13 @@ class Joined(LinearOperator):
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         self.require_fit(x)
-        return torch.cat([p.apply(piece) for p, piece in zip(self.parts, self.split(x), strict=True)], dim=-3)
+        return torch.cat(
+            [p.apply(piece) for p, piece in zip(self.parts, self.split(x), strict=True)], dim=-3
+        )
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Joined:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Joined:
         """The same operator on another device or in another precision."""
         return Joined(tuple(p.to(device, dtype) for p in self.parts))
 

@@ -1,10 +1,13 @@
 r"""The connection Laplacian of a sampled bundle.
 
-.. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}, \qquad P = M^{-1} S, \qquad
-          S_{ij} = \frac{w_{ij}}{\deg_i \deg_j}\, O_{ij}, \qquad m_i = \sum_j \frac{w_{ij}}{\deg_i \deg_j}.
+.. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}, \qquad
+          P = M^{-1} S, \qquad
+          S_{ij} = \frac{w_{ij}}{\deg_i \deg_j}\, O_{ij}, \qquad
+          m_i = \sum_j \frac{w_{ij}}{\deg_i \deg_j}.
 
-The average P has its spectrum in [-1, 1], nearly that of the heat flow :math:`e^{c\epsilon\Delta}`. It is stored
-with the points sorted along a space-filling curve; signals go in and come back in the user's order.
+The average P has its spectrum in [-1, 1], nearly that of the heat flow :math:`e^{c\epsilon\Delta}`.
+It is stored with the points sorted along a space-filling curve; signals go in and come back in the
+user's order.
 """
 
 from __future__ import annotations
@@ -36,15 +39,15 @@ _extending = threading.Lock()
 class ConnectionLaplacian(LinearOperator):
     r"""A negative semidefinite operator, self-adjoint in the mass inner product.
 
-    Made by ``TangentBundle.laplacian()``. On the scalar bundle (rank 1, identity transport) it is the graph Laplacian
-    with the sampling density removed, which converges to Laplace-Beltrami.
+    Made by ``TangentBundle.laplacian()``. On the scalar bundle (rank 1, identity transport) it is
+    the graph Laplacian with the sampling density removed, which converges to Laplace-Beltrami.
 
-    Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge, reflections marked
-    by complemented columns; otherwise blocks), ``order[k]`` is the user's index of the k-th point on the curve,
-    ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`, ``dim`` the dimension of the fibres, ``frames``
-    (n, D, d) the tangent bases in ambient space, for those who need them (with gradients, where those of the bundle
-    have some), ``generator`` what :math:`-\Delta` is as a
-    function of P, with ``terms`` terms.
+    Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge,
+    reflections marked by complemented columns; otherwise blocks), ``order[k]`` is the user's index
+    of the k-th point on the curve, ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`,
+    ``dim`` the dimension of the fibres, ``frames`` (n, D, d) the tangent bases in ambient space,
+    for those who need them (with gradients, where those of the bundle have some), ``generator``
+    what :math:`-\Delta` is as a function of P, with ``terms`` terms.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0)).laplacian()
@@ -67,8 +70,8 @@ class ConnectionLaplacian(LinearOperator):
         limit = 1e30 if self.dtype == torch.float32 else 1e290
         if not 1 / limit < self.scale < limit:
             raise InvalidInputError(
-                f"Delta is of size 1/{self.scale:.2g}, out of the range of {self.dtype}. Rescale the points, or use "
-                "float64."
+                f"Delta is of size 1/{self.scale:.2g}, out of the range of {self.dtype}. Rescale "
+                "the points, or use float64."
             )
 
     @property
@@ -86,16 +89,22 @@ class ConnectionLaplacian(LinearOperator):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self.num_points} points, rank {self.dim}, {self.num_edges / self.num_points:.1f} "
-            f"neighbours per point, {str(self.dtype).removeprefix('torch.')}, {self.device})"
+            f"{type(self).__name__}({self.num_points} points, rank {self.dim}, "
+            f"{self.num_edges / self.num_points:.1f} neighbours per point, "
+            f"{str(self.dtype).removeprefix('torch.')}, {self.device})"
         )
 
     @cached_property
     def _form(self) -> BlockMatrix | SlicedMatrix:
-        """P for signals along the curve, in the form the device's kernels take; that of values that learn is CSR."""
+        """P for signals along the curve, in the form the device's kernels take; that of values that
+        learn is CSR."""
         csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
         with torch.inference_mode(False):  # the cache must serve training, too
-            return SlicedMatrix.from_csr(csr) if use_triton(self.device) and not self.requires_grad else csr
+            return (
+                SlicedMatrix.from_csr(csr)
+                if use_triton(self.device) and not self.requires_grad
+                else csr
+            )
 
     @property
     def curve(self) -> tuple[torch.Tensor, ...]:
@@ -115,7 +124,8 @@ class ConnectionLaplacian(LinearOperator):
         """Tangent bases ``(n, D, d)`` in the user's order, on the operator's device."""
         if self.sorted_frames is None:
             raise InvalidInputError(
-                "this operator knows no frames: the scalar bundle has none. Use the Laplacian of a tangent bundle."
+                "this operator knows no frames: the scalar bundle has none. Use the Laplacian of "
+                "a tangent bundle."
             )
         with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
             frames = torch.as_tensor(self.sorted_frames).to(self.device, self.dtype)
@@ -151,7 +161,9 @@ class ConnectionLaplacian(LinearOperator):
             total = coefficient * change + self.average(total, -1.0, 1.0)
         return unfold(total, x.shape)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
         """The same operator on another device or in another precision."""
         if isinstance(device, torch.dtype):
             device, dtype = None, device
@@ -171,13 +183,21 @@ class ConnectionLaplacian(LinearOperator):
         )
 
     def to_scipy(self) -> sparse.csr_array:
-        r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order. Order 2 reaches neighbours of neighbours."""
-        matrix, order = BlockMatrix(self.indptr, self.cols, self.values, self.order), self.order.long()
+        r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order. Order 2 reaches
+        neighbours of neighbours."""
+        matrix, order = (
+            BlockMatrix(self.indptr, self.cols, self.values, self.order),
+            self.order.long(),
+        )
         blocks = matrix.blocks().cpu().numpy()
         columns, indptr = order[matrix.columns()].cpu().numpy(), self.indptr.cpu().numpy()
         along = sparse.bsr_array((blocks, columns, indptr), shape=self.shape).tocsr()
-        places = (torch.argsort(order)[:, None] * self.dim + torch.arange(self.dim, device=self.device)).flatten()
-        change = sparse.csr_array(along[places.cpu().numpy()] - sparse.eye_array(self.shape[0], dtype=along.dtype))
+        places = (
+            torch.argsort(order)[:, None] * self.dim + torch.arange(self.dim, device=self.device)
+        ).flatten()
+        change = sparse.csr_array(
+            along[places.cpu().numpy()] - sparse.eye_array(self.shape[0], dtype=along.dtype)
+        )
         *lower, last = map(along.dtype.type, self.generator.coefficients)
         total = last * change
         for coefficient in reversed(lower):
@@ -188,8 +208,9 @@ class ConnectionLaplacian(LinearOperator):
     def spectrum(self, k: int, *, tol: float = 1e-9, seed: int = 0) -> tuple[Array, Array]:
         r"""The ``k`` smallest eigenvalues of :math:`-\Delta` and their fields.
 
-        Returns ``(k,)`` ascending and ``(n, d, k)``, orthonormal in the mass inner product: NumPy or torch, as the
-        points came. Only products with the operator are used, in float64; those as sparse as meshes are factorized.
+        Returns ``(k,)`` ascending and ``(n, d, k)``, orthonormal in the mass inner product: NumPy
+        or torch, as the points came. Only products with the operator are used, in float64; those as
+        sparse as meshes are factorized.
         """
         values, fields = lowest_eigenpairs(self, self._count(k), tol=tol, seed=seed)
         return self.kind.wrap(values), self.kind.wrap(fields)
@@ -203,14 +224,15 @@ class ConnectionLaplacian(LinearOperator):
     def _fields(self, k: int) -> torch.Tensor:
         """The ``k`` lowest eigenfields ``(n, d, k)`` in the operator's dtype, cached.
 
-        More of them extend the cached ones, whatever the eigensolver chooses within an eigenspace: a transform stays a
-        transform in the same fields.
+        More of them extend the cached ones, whatever the eigensolver chooses within an eigenspace:
+        a transform stays a transform in the same fields.
         """
         k = self._count(k)
         if self.requires_grad and torch.is_grad_enabled():
             raise InvalidInputError(
-                f"eigenfields have no gradients in the operator, and this {type(self).__name__} needs some: it depends "
-                "on tensors that learn. Transform under torch.no_grad(), or filter with method=Chebyshev()."
+                f"eigenfields have no gradients in the operator, and this {type(self).__name__} "
+                "needs some: it depends on tensors that learn. Transform under torch.no_grad(), "
+                "or filter with method=Chebyshev()."
             )
         with _extending:
             cached = self.cache.get("fields")
@@ -218,7 +240,9 @@ class ConnectionLaplacian(LinearOperator):
                 with torch.inference_mode(False):  # the cache must serve training, too
                     values, fields = lowest_eigenpairs(self, k, tol=1e-9, seed=0)
                     if cached is not None:
-                        overlap = torch.einsum("n,ndi,ndj->ij", self.mass.double(), fields, cached.double())
+                        overlap = torch.einsum(
+                            "n,ndi,ndj->ij", self.mass.double(), fields, cached.double()
+                        )
                         rest = torch.linalg.qr(overlap, mode="complete")[0][:, cached.shape[-1] :]
                         turn = torch.linalg.eigh(rest.T @ (values[:, None] * rest))[1]
                         fields = torch.cat([cached.double(), fields @ (rest @ turn)], dim=-1)
@@ -229,9 +253,9 @@ class ConnectionLaplacian(LinearOperator):
     def to_frequency(self, signal: Array, k: int | None = None) -> Array:
         r"""The bundle Fourier transform :math:`\hat f_i = \langle f, \Phi_i \rangle`.
 
-        ``(..., n, d, c)`` becomes ``(..., k, c)``. ``k`` is the number of eigenfields, lowest first; default all of
-        them up to n d = 2 000, otherwise 128. With all of them Parseval holds: the plain norm of the transform is the
-        mass norm of the signal.
+        ``(..., n, d, c)`` becomes ``(..., k, c)``. ``k`` is the number of eigenfields, lowest
+        first; default all of them up to n d = 2 000, otherwise 128. With all of them Parseval
+        holds: the plain norm of the transform is the mass norm of the signal.
         """
         x, kind = self.check(signal)
         finite_where_seen(x, "signal")
@@ -244,11 +268,18 @@ class ConnectionLaplacian(LinearOperator):
         spectrum, kind = float_tensor(transform, "transform")
         if spectrum.ndim < 2 or not 1 <= spectrum.shape[-2] <= self.shape[0]:
             shape = tuple(spectrum.shape)
-            raise ShapeError(f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got {shape}.")
+            raise ShapeError(
+                f"transform must have shape (..., k, c) with k up to n d = {self.shape[0]}, got "
+                f"{shape}."
+            )
         if spectrum.dtype != self.dtype:
-            raise DTypeError(f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one.")
+            raise DTypeError(
+                f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one."
+            )
         finite_where_seen(spectrum, "transform")
-        return kind.wrap(torch.einsum("ndk,...kc->...ndc", self._fields(spectrum.shape[-2]), spectrum))
+        return kind.wrap(
+            torch.einsum("ndk,...kc->...ndc", self._fields(spectrum.shape[-2]), spectrum)
+        )
 
 
 def fold(x: torch.Tensor) -> torch.Tensor:

@@ -20,15 +20,24 @@ def recurrence(
     radius: float = 1.0,
     targets: Callable[[int], Extras | None] = lambda m: None,
 ) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield T_m x in turn for the consecutive m >= 1 in ``terms``, from the two terms before (T_0 x twice for m = 1).
+    """Yield T_m x in turn for the consecutive m >= 1 in ``terms``, from the two terms before (T_0 x
+    twice for m = 1).
 
-    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten two steps later.
+    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten
+    two steps later.
     """
     buffers = [torch.empty_like(current), torch.empty_like(current)]
     for m in terms:
         factor = (1.0 if m == 1 else 2.0) / radius
         out = buffers[m % 2]
-        step(matrix, current, previous, out, (factor, -factor * middle, 0.0 if m == 1 else -1.0), targets=targets(m))
+        step(
+            matrix,
+            current,
+            previous,
+            out,
+            (factor, -factor * middle, 0.0 if m == 1 else -1.0),
+            targets=targets(m),
+        )
         previous, current = current, out
         yield m, current
 
@@ -42,17 +51,21 @@ def chebyshev_moments(
     radius: float = 1.0,
     groups: torch.Tensor | None = None,
 ) -> np.ndarray:
-    r"""Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the matrix's row order.
+    r"""Moments ``(2 terms - 1, c)`` of every channel of x ``(n, d, c)``; ``mass`` and x in the
+    matrix's row order.
 
-    With ``groups`` (n,), numbers of groups of rows, moments ``(2 terms - 1, groups)``, summed over channels. Two
-    come from each term: :math:`2 \langle T_a x, T_b x \rangle = \langle x, (T_{a+b} + T_{|a-b|})\, x \rangle`.
+    With ``groups`` (n,), numbers of groups of rows, moments ``(2 terms - 1, groups)``, summed over
+    channels. Two come from each term:
+    :math:`2 \langle T_a x, T_b x \rangle = \langle x, (T_{a+b} + T_{|a-b|})\, x \rangle`.
     """
     weights, count = mass[:, None, None], 0 if groups is None else int(groups.max()) + 1
 
     def product(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
         products = weights * a * b
         if groups is not None:
-            return sums_by(groups, products.sum(dim=(1, 2), dtype=torch.float64), count).cpu().numpy()
+            return (
+                sums_by(groups, products.sum(dim=(1, 2), dtype=torch.float64), count).cpu().numpy()
+            )
         return products.sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
 
     previous, squares, neighbors = x, [product(x, x)], []

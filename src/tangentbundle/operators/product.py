@@ -2,9 +2,9 @@ r"""One primitive for every device: a fused step with the block-sparse average P
 
 .. math:: y = \alpha P x + \beta x + \gamma z + \sum_k b_k s_k, \qquad t_k \leftarrow t_k + a_k y.
 
-With only :math:`\alpha` and :math:`\beta` it is the product; with all it is one step of a Chebyshev recurrence, which
-reads the matrix once and each vector once. P is self-adjoint in the mass inner product, :math:`P^T = M P M^{-1}`:
-backward passes are the same step between two scalings.
+With only :math:`\alpha` and :math:`\beta` it is the product; with all it is one step of a Chebyshev
+recurrence, which reads the matrix once and each vector once. P is self-adjoint in the mass inner
+product, :math:`P^T = M P M^{-1}`: backward passes are the same step between two scalings.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def reference_step(matrix, x, z, out, scalars, sources=None, targets=None) -> No
         y += torch.einsum("k,kndc->ndc", sources.coefficients, sources.signals)
     if targets is not None:
         terms = torch.stack([y, x, z]) if targets.coefficients.ndim == 2 else y[None]
-        targets.signals.add_(torch.einsum("kt,tndc->kndc", targets.coefficients.reshape(-1, len(terms)), terms))
+        targets.signals.add_(
+            torch.einsum("kt,tndc->kndc", targets.coefficients.reshape(-1, len(terms)), terms)
+        )
     out.copy_(y)
 
 
@@ -54,7 +56,9 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
 
     real = x.numpy().dtype.type
     none = Extras(x.new_empty((0, 0, 0, 0)), x.new_empty(0))
-    extras = [t.numpy() for e in (sources or none, targets or none) for t in (e.signals, e.coefficients)]
+    extras = [
+        t.numpy() for e in (sources or none, targets or none) for t in (e.signals, e.coefficients)
+    ]
     run_ranges(
         fused_rows,
         len(matrix.order),
@@ -68,7 +72,9 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     )
 
 
-def reference_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
+def reference_outer(
+    matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor
+) -> None:
     """Add ``alpha y_i x_j^T``, summed over channels, for every block ij of the matrix."""
     out += alpha * (y[matrix.rows()] @ x[matrix.columns()].mT)
 
@@ -92,8 +98,8 @@ def step(
 ) -> None:
     """One fused step on contiguous signals ``(n, d, c)``, into ``out`` (which may be ``z``).
 
-    Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``. A matrix in files
-    registers a step of its own.
+    Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``. A
+    matrix in files registers a step of its own.
     """
     if is_sliced(matrix.indptr, matrix.order):
         from .cuda import cuda_step as kernel
@@ -104,8 +110,11 @@ def step(
     kernel(matrix, x, z, out, scalars, sources, targets)
 
 
-def add_outer(matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor) -> None:
-    """The same by the kernel of the device, for matrices in CSR form and contiguous signals ``(n, d, c)``."""
+def add_outer(
+    matrix: BlockMatrix, y: torch.Tensor, x: torch.Tensor, alpha: float, out: torch.Tensor
+) -> None:
+    """The same by the kernel of the device, for matrices in CSR form and contiguous signals
+    ``(n, d, c)``."""
     if use_triton(x.device):
         from .csr_cuda import csr_outer as kernel
     else:
@@ -119,15 +128,21 @@ def sort_rows(x: torch.Tensor, order: torch.Tensor, *, back: bool = False) -> to
         from .cuda import copy_rows
 
         return copy_rows(x, order, scatter=back)
-    return torch.empty_like(x).index_copy_(x.ndim - 3, order.long(), x) if back else x.index_select(-3, order)
+    return (
+        torch.empty_like(x).index_copy_(x.ndim - 3, order.long(), x)
+        if back
+        else x.index_select(-3, order)
+    )
 
 
 LIBRARY = torch.library.Library("tangentbundle", "DEF")
-"""``torch.library.custom_op`` would do the same, but its first call imports the complete compiler: 1.5 seconds."""
+"""``torch.library.custom_op`` would do the same, but its first call imports the complete compiler:
+1.5 seconds."""
 
 
 def torch_op(function: Callable[..., Any]) -> Any:
-    """Register an annotated function of tensors and numbers, opaque to ``torch.compile``, for all devices.
+    """Register an annotated function of tensors and numbers, opaque to ``torch.compile``, for all
+    devices.
 
     Returns ``torch.ops.tangentbundle.<name>``.
     """
@@ -138,17 +153,25 @@ def torch_op(function: Callable[..., Any]) -> Any:
 
 
 def describe(
-    operator: Any, shape: Callable, keep: Callable, backward: Callable, forward: Callable, *, by_channel: bool
+    operator: Any,
+    shape: Callable,
+    keep: Callable,
+    backward: Callable,
+    forward: Callable,
+    *,
+    by_channel: bool,
 ) -> Callable:
-    """Tell torch an operator's output shape (as a function on fake tensors), its derivatives, and how it is vectorised.
+    """Tell torch an operator's output shape (as a function on fake tensors), its derivatives, and
+    how it is vectorised.
 
-    Returns the function to call, whose ``operator`` is the one given. Derivatives that are registered for an operator
-    serve ``backward`` and ``torch.compile``; ``torch.func`` and forward mode take an ``autograd.Function`` with the
-    same ones. ``forward(inputs, tangents)`` is the tangent of the output.
+    Returns the function to call, whose ``operator`` is the one given. Derivatives that are
+    registered for an operator serve ``backward`` and ``torch.compile``; ``torch.func`` and forward
+    mode take an ``autograd.Function`` with the same ones. ``forward(inputs, tangents)`` is the
+    tangent of the output.
 
-    In ``torch.vmap`` replicas of the signal, which follows the five tensors of the matrix, become channels where the
-    operator treats these alike. Other batches (of coefficients, or of an operator that sums over channels) are taken
-    one by one.
+    In ``torch.vmap`` replicas of the signal, which follows the five tensors of the matrix, become
+    channels where the operator treats these alike. Other batches (of coefficients, or of an
+    operator that sums over channels) are taken one by one.
     """
     signal = 5
 
@@ -159,7 +182,12 @@ def describe(
             y = apply(*args[:signal], x.flatten(-2), *args[signal + 1 :])
             return y.unflatten(-1, x.shape[-2:]).movedim(-2, 0), 0
         parts = [
-            apply(*(a.select(dim, r) if dim is not None else a for a, dim in zip(args, in_dims, strict=True)))
+            apply(
+                *(
+                    a.select(dim, r) if dim is not None else a
+                    for a, dim in zip(args, in_dims, strict=True)
+                )
+            )
             for r in range(info.batch_size)
         ]
         return torch.stack(parts), 0
@@ -204,24 +232,27 @@ def describe(
     return apply
 
 
-def sum_of_tangents(function: Callable, inputs: Sequence, tangents: Sequence, linear: Sequence[int]) -> Tensor:
-    """The tangent of a function that is linear in each of some inputs, and has no forward derivative in the others."""
+def sum_of_tangents(
+    function: Callable, inputs: Sequence, tangents: Sequence, linear: Sequence[int]
+) -> Tensor:
+    """The tangent of a function that is linear in each of some inputs, and has no forward
+    derivative in the others."""
     terms = []
     for place, tangent in enumerate(tangents):
         if tangent is None or place in CONSTANT:
             continue
         if place not in linear:
             raise InvalidInputError(
-                "forward-mode derivatives of filters do not pass through an operator that learns. Use backward mode: "
-                "torch.autograd.grad, or torch.func.jacrev."
+                "forward-mode derivatives of filters do not pass through an operator that learns. "
+                "Use backward mode: torch.autograd.grad, or torch.func.jacrev."
             )
         terms.append(function(*inputs[:place], tangent.contiguous(), *inputs[place + 1 :]))
     return sum(terms[1:], terms[0])
 
 
 CONSTANT = (0, 1, 3, 4)
-"""Inputs of the operators below that their outputs do not depend on smoothly: places of blocks, and the mass, which
-transposes alone need."""
+"""Inputs of the operators below that their outputs do not depend on smoothly: places of blocks, and
+the mass, which transposes alone need."""
 
 
 @torch_op
@@ -247,7 +278,9 @@ def _forward(inputs, tangents):
     if tangents[5] is not None:
         terms.append(block_product(indptr, cols, values, order, mass, tangents[5], alpha, beta))
     if tangents[2] is not None:
-        terms.append(block_product(indptr, cols, tangents[2].contiguous(), order, mass, x, alpha, 0.0))
+        terms.append(
+            block_product(indptr, cols, tangents[2].contiguous(), order, mass, x, alpha, 0.0)
+        )
     return sum(terms[1:], terms[0]) if terms else torch.zeros_like(x)
 
 
@@ -267,7 +300,8 @@ def outer(
     indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
     y: Tensor, x: Tensor, alpha: float,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``<y, alpha P x>`` in the blocks of P: ``alpha y_i x_j^T``, summed over channels.
+    """The gradient of ``<y, alpha P x>`` in the blocks of P: ``alpha y_i x_j^T``, summed over
+    channels.
 
     ``values`` gives its shape alone.
     """
@@ -282,10 +316,13 @@ def _keep_signals(ctx, inputs, output):
 
 
 def _outer_backward(ctx, grad):
-    """Blocks change with maps, and keep P self-adjoint: so is the matrix with the blocks ``grad``."""
+    """Blocks change with maps, and keep P self-adjoint: so is the matrix with the blocks
+    ``grad``."""
     indptr, cols, _, order, mass, y, x = ctx.saved_tensors
     grad_y, grad_x = (
-        block_product(indptr, cols, grad.contiguous(), order, mass, signal, ctx.alpha, 0.0) if needed else None
+        block_product(indptr, cols, grad.contiguous(), order, mass, signal, ctx.alpha, 0.0)
+        if needed
+        else None
         for signal, needed in ((x, ctx.needs_input_grad[5]), (y, ctx.needs_input_grad[6]))
     )
     return (None,) * 5 + (grad_y, grad_x, None)

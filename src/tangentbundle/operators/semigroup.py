@@ -1,7 +1,8 @@
-r"""Operators known by their exponentials :math:`e^{t\Delta}`: the degenerate cases of the framework.
+r"""Operators known by their exponentials :math:`e^{t\Delta}`: the degenerate cases of the
+framework.
 
-On them the same filters and networks are ordinary ones: no diffusion makes a tangent bundle network a plain
-perceptron, translation along a path makes a filter the usual convolution in time.
+On them the same filters and networks are ordinary ones: no diffusion makes a tangent bundle network
+a plain perceptron, translation along a path makes a filter the usual convolution in time.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Identity(Semigroup):
 
     @classmethod
     def of(cls, num_points: int, dim: int = 1, dtype: torch.dtype | None = None) -> Identity:
-        """The identity on ``num_points`` points with fibres of dimension ``dim``, all points of equal mass.
+        """The identity on ``num_points`` points with fibres of dimension ``dim``, all points of
+        equal mass.
 
         Without a ``dtype`` it takes signals, and networks, in float32 and float64 alike.
         """
@@ -62,23 +64,29 @@ class Identity(Semigroup):
     def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         return x
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Identity:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Identity:
         """The same operator on another device or in another precision."""
         any_precision = self.any_precision and dtype is None
-        return replace(self, mass=self.mass.to(device=device, dtype=dtype), any_precision=any_precision)
+        return replace(
+            self, mass=self.mass.to(device=device, dtype=dtype), any_precision=any_precision
+        )
 
 
 @dataclass(eq=False)
 class DirectedPath(Semigroup):
     r"""Translation along equally spaced points: :math:`\Delta = -\partial/\partial x`.
 
-    Then :math:`(e^{t\Delta} f)(x) = f(x - t)`. Zeros enter at the open end. Exponentials are exact for integer
-    multiples of the spacing, and refused otherwise; ``apply`` is the upwind difference, which only approximates the
-    derivative.
+    Then :math:`(e^{t\Delta} f)(x) = f(x - t)`. Zeros enter at the open end. Exponentials are exact
+    for integer multiples of the spacing, and refused otherwise; ``apply`` is the upwind difference,
+    which only approximates the derivative.
 
     >>> import numpy as np, tangentbundle as tb
     >>> f, h = np.array([1.0, 2.0, 3.0, 4.0]), [0.5, 0.25]
-    >>> tb.FIR(h)(DirectedPath.of(4), f.reshape(4, 1, 1)).ravel().tolist() == np.convolve(f, h)[:4].tolist()
+    >>> tb.FIR(h)(DirectedPath.of(4), f.reshape(4, 1, 1)).ravel().tolist() == np.convolve(f, h)[
+    ...     :4
+    ... ].tolist()
     True
     """
 
@@ -88,10 +96,14 @@ class DirectedPath(Semigroup):
     dim: int = 1
 
     @classmethod
-    def of(cls, num_points: int, spacing: float = 1.0, dtype: torch.dtype = torch.float64) -> DirectedPath:
+    def of(
+        cls, num_points: int, spacing: float = 1.0, dtype: torch.dtype = torch.float64
+    ) -> DirectedPath:
         """A path of ``num_points`` points."""
         if num_points < 1 or not spacing > 0:
-            raise InvalidInputError(f"a path needs points and a positive spacing, got {num_points} and {spacing}.")
+            raise InvalidInputError(
+                f"a path needs points and a positive spacing, got {num_points} and {spacing}."
+            )
         return cls(torch.full((num_points,), 1.0 / num_points, dtype=dtype), spacing)
 
     @property
@@ -100,16 +112,21 @@ class DirectedPath(Semigroup):
 
     def _translate(self, steps: int, x: torch.Tensor) -> torch.Tensor:
         ahead = min(steps, self.num_points) * (1 if self.forward else -1)
-        return pad(x, (0, 0, 0, 0, ahead, -ahead))  # what is padded at one end is cut off at the other
+        return pad(
+            x, (0, 0, 0, 0, ahead, -ahead)
+        )  # what is padded at one end is cut off at the other
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return (self._translate(1, x) - x) / self.spacing
 
     def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        t = float(t.detach() if isinstance(t, torch.Tensor) else t)  # nothing is differentiable in it
+        t = float(
+            t.detach() if isinstance(t, torch.Tensor) else t
+        )  # nothing is differentiable in it
         steps = round(t / self.spacing)
         if steps < 0 or abs(steps * self.spacing - t) > 1e-9 * max(t, self.spacing):
             raise InvalidInputError(
-                f"a path with spacing {self.spacing:g} can be translated by integer multiples of it, not by {t:g}."
+                f"a path with spacing {self.spacing:g} can be translated by integer multiples of "
+                f"it, not by {t:g}."
             )
         return self._translate(steps, x)

@@ -1,4 +1,5 @@
-"""What the Laplacian of a sheaf is made of: its graph, which is computed once, and degrees to divide by."""
+"""What the Laplacian of a sheaf is made of: its graph, which is computed once, and degrees to
+divide by."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ from .laplacian import ConnectionLaplacian
 class SheafGraph:
     """The edges of a sheaf, and where the blocks of its Laplacian are stored.
 
-    Attributes: ``edges`` (m, 2), source and target of each edge, once; ``listings`` (m,), their places among the edges
-    that were given; ``indptr`` and ``cols``, the Laplacian in CSR form; ``slots`` (n + 2 m), the number of each stored
-    block: the diagonal has the first n, then come the blocks (target, source) of all edges, then (source, target);
-    ``order`` (n,), the vertices themselves.
+    Attributes: ``edges`` (m, 2), source and target of each edge, once; ``listings`` (m,), their
+    places among the edges that were given; ``indptr`` and ``cols``, the Laplacian in CSR form;
+    ``slots`` (n + 2 m), the number of each stored block: the diagonal has the first n, then come
+    the blocks (target, source) of all edges, then (source, target); ``order`` (n,), the vertices
+    themselves.
     """
 
     edges: torch.Tensor
@@ -37,15 +39,21 @@ class SheafGraph:
         return len(self.indptr) - 1
 
     @classmethod
-    def from_edge_index(cls, edge_index: Array, num_nodes: int | None, device: torch.device) -> SheafGraph:
+    def from_edge_index(
+        cls, edge_index: Array, num_nodes: int | None, device: torch.device
+    ) -> SheafGraph:
         """The graph of edges ``(2, e)``; see ``Sheaf.from_edges`` for what counts as an edge."""
         float_tensor(edge_index, "edge_index")  # refuses all that is no array of numbers
         index = host(edge_index)
         if index.ndim != 2 or len(index) != 2:
-            raise ShapeError(f"edge_index must have shape (2, e), source and target of each edge, got {index.shape}.")
+            raise ShapeError(
+                "edge_index must have shape (2, e), source and target of each edge, got "
+                f"{index.shape}."
+            )
         if index.size and not (index.dtype.kind in "iu" and index.min() >= 0):
             raise InvalidInputError(
-                f"edge_index must hold integers of at least 0, got {index.dtype} from {index.min()}."
+                f"edge_index must hold integers of at least 0, got {index.dtype} from "
+                f"{index.min()}."
             )
         index = index.astype(np.int64)
         largest = int(index.max(initial=-1))
@@ -54,12 +62,16 @@ class SheafGraph:
         if largest >= n:
             raise InvalidInputError(f"edges must join vertices 0 to {n - 1}, got vertex {largest}.")
         if len(np.unique(index[0] * n + index[1])) < index.shape[1]:
-            raise InvalidInputError("edge_index lists an edge twice in one direction: add up duplicates first.")
+            raise InvalidInputError(
+                "edge_index lists an edge twice in one direction: add up duplicates first."
+            )
         low, high = np.sort(index, axis=0)
         listings = np.sort(np.unique(low * n + high, return_index=True)[1])
         listings = listings[low[listings] < high[listings]]
         source, target = index[:, listings]
-        rows, cols = (np.concatenate([np.arange(n), *ends]) for ends in ((target, source), (source, target)))
+        rows, cols = (
+            np.concatenate([np.arange(n), *ends]) for ends in ((target, source), (source, target))
+        )
         slots = np.lexsort((cols, rows))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
         cols, order = cols[slots].astype(np.int32), np.arange(n, dtype=np.int32)
@@ -69,7 +81,8 @@ class SheafGraph:
 
 @dataclass(frozen=True)
 class Degrees(ABC):
-    """How a sheaf Laplacian L is divided by its degrees, on both sides; ``shift`` is added to the degrees."""
+    """How a sheaf Laplacian L is divided by its degrees, on both sides; ``shift`` is added to the
+    degrees."""
 
     shift: float = 0.0
 
@@ -79,7 +92,8 @@ class Degrees(ABC):
 
     @abstractmethod
     def factors(self, degrees: torch.Tensor) -> torch.Tensor:
-        """N of N L N, ``(n, d, d)`` or ``(n, 1, 1)``, from the blocks ``(n, d, d)`` on the diagonal of L."""
+        """N of N L N, ``(n, d, d)`` or ``(n, 1, 1)``, from the blocks ``(n, d, d)`` on the diagonal
+        of L."""
 
     @abstractmethod
     def bound(self, d: int) -> float:
@@ -89,8 +103,8 @@ class Degrees(ABC):
 class BlockDegrees(Degrees):
     r""":math:`D^{-1/2} L D^{-1/2}` with the blocks D on the diagonal of L; eigenvalues in [0, 2].
 
-    Where a block is singular the inverse is that on its range. Learned maps, other than orthogonal ones, may come close
-    to that, and a shift of one then keeps gradients small.
+    Where a block is singular the inverse is that on its range. Learned maps, other than orthogonal
+    ones, may come close to that, and a shift of one then keeps gradients small.
 
     >>> BlockDegrees().factors(torch.tensor([[[4.0, 0.0], [0.0, 0.0]]])).tolist()
     [[[0.5, 0.0], [0.0, 0.0]]]
@@ -106,7 +120,8 @@ class BlockDegrees(Degrees):
 class ScalarDegrees(Degrees):
     r""":math:`D^{-1/2} L D^{-1/2}` with numbers :math:`D_v = \operatorname{tr} L_{vv}/d`.
 
-    For orthogonal maps they are the weighted degrees of the graph, and the result is that of ``BlockDegrees``.
+    For orthogonal maps they are the weighted degrees of the graph, and the result is that of
+    ``BlockDegrees``.
 
     >>> ScalarDegrees().factors(torch.tensor([[[4.0, 0.0], [0.0, 4.0]]])).flatten().tolist()
     [0.5]
@@ -126,15 +141,22 @@ def eye_like(matrices: torch.Tensor) -> torch.Tensor:
 
 
 def inverse_root(a: torch.Tensor) -> torch.Tensor:
-    r"""The inverse roots :math:`X = A^{-1/2}`, on the range of A, of symmetric semidefinite matrices ``(..., d, d)``.
+    r"""The inverse roots :math:`X = A^{-1/2}`, on the range of A, of symmetric semidefinite
+    matrices ``(..., d, d)``.
 
-    X comes from eigenvectors without gradients, which would not exist for equal eigenvalues. Two Newton steps for
-    :math:`X A X = I`, :math:`A^{1/2} E + E A^{1/2} = I - X A X`, leave it as it is and add derivatives of order two.
+    X comes from eigenvectors without gradients, which would not exist for equal eigenvalues. Two
+    Newton steps for :math:`X A X = I`, :math:`A^{1/2} E + E A^{1/2} = I - X A X`, leave it as it is
+    and add derivatives of order two.
     """
     with torch.no_grad():
         values, basis = torch.linalg.eigh(a)
-        roots = torch.where(values > values[..., -1:] * (len(basis[0]) * torch.finfo(a.dtype).eps), values, 0.0).sqrt()
-        x, unit = ((basis * f[..., None, :]) @ basis.mT for f in (torch.where(roots > 0, 1 / roots, 0.0), roots > 0))
+        roots = torch.where(
+            values > values[..., -1:] * (len(basis[0]) * torch.finfo(a.dtype).eps), values, 0.0
+        ).sqrt()
+        x, unit = (
+            (basis * f[..., None, :]) @ basis.mT
+            for f in (torch.where(roots > 0, 1 / roots, 0.0), roots > 0)
+        )
         sums = roots[..., :, None] + roots[..., None, :]
         weights = torch.where(sums > 0, 1 / sums, 0.0)
     for _ in range(2):
@@ -145,9 +167,10 @@ def inverse_root(a: torch.Tensor) -> torch.Tensor:
 class SheafLaplacian(ConnectionLaplacian):
     r"""The operator :math:`-L = -\delta^T \delta \le 0` of a sheaf, from ``Sheaf.laplacian()``.
 
-    It is stored as a connection Laplacian is, :math:`-L = (P - I)/s` with :math:`P = I - s L` and 1/s a bound of the
-    spectrum of L, so that all filters and networks run on it. Its mass is 1/n: the paper's inner product of sheaf
-    signals. Gradients reach the restriction maps and weights through ``values``.
+    It is stored as a connection Laplacian is, :math:`-L = (P - I)/s` with :math:`P = I - s L` and
+    1/s a bound of the spectrum of L, so that all filters and networks run on it. Its mass is 1/n:
+    the paper's inner product of sheaf signals. Gradients reach the restriction maps and weights
+    through ``values``.
     """
 
     largest_deficit = 1.0
@@ -155,7 +178,8 @@ class SheafLaplacian(ConnectionLaplacian):
 
     @property
     def matrix(self) -> tuple[torch.Tensor, ...]:
-        """``indptr, cols, values, order, mass`` in CSR form on all devices: nothing is sorted when maps change."""
+        """``indptr, cols, values, order, mass`` in CSR form on all devices: nothing is sorted when
+        maps change."""
         return self.indptr, self.cols, self.values, self.order, self.mass
 
     curve = matrix

@@ -1,8 +1,9 @@
 """Vector instructions for the CPU kernels, emitted through numba.
 
-A plain numba loop over channels cannot keep its running sums in registers: the compiler must assume that the output
-overlaps the input. Here the sums of one row and one tile of channels are explicit LLVM vectors, carried through the
-loop over edges; LLVM lowers a vector to whatever the machine has (AVX-512, AVX2, NEON).
+A plain numba loop over channels cannot keep its running sums in registers: the compiler must assume
+that the output overlaps the input. Here the sums of one row and one tile of channels are explicit
+LLVM vectors, carried through the loop over edges; LLVM lowers a vector to whatever the machine has
+(AVX-512, AVX2, NEON).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ LEAD = 80
 
 
 class _Emitter:
-    """Loads, stores and arithmetic on ``width`` channels of C-contiguous arrays of one real type."""
+    """Loads, stores and arithmetic on ``width`` channels of C-contiguous arrays of one real
+    type."""
 
     def __init__(self, context, builder, real, width):
         self.context, self.b, self.width = context, builder, width
@@ -46,7 +48,9 @@ class _Emitter:
     def splat(self, scalar):
         empty = ir.Constant(ir.VectorType(scalar.type, self.width), ir.Undefined)
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), self.width), [0] * self.width)
-        return self.b.shuffle_vector(self.b.insert_element(empty, scalar, self.const(0)), empty, lanes)
+        return self.b.shuffle_vector(
+            self.b.insert_element(empty, scalar, self.const(0)), empty, lanes
+        )
 
     def fma(self, a, x, y):
         """a x + y, in one instruction where the machine has it."""
@@ -54,7 +58,8 @@ class _Emitter:
         return self.b.fadd(product, y, flags=("contract",))
 
     def flip(self, x, sign):
-        """-x where an integer is negative, else x: two bit operations, negligible next to the sums."""
+        """-x where an integer is negative, else x: two bit operations, negligible next to the
+        sums."""
         bits = ir.IntType(8 * self.align)
         wide = sign if sign.type == bits else self.b.sext(sign, bits)
         mask = self.splat(self.b.and_(wide, ir.Constant(bits, 1 << (bits.width - 1))))
@@ -88,7 +93,8 @@ class _Emitter:
         return index, sums, (head, done)
 
     def close(self, index, sums, new, blocks):
-        """Close a loop, in a way that LLVM cannot count its turns: rows are short, and unrolling makes them slower."""
+        """Close a loop, in a way that LLVM cannot count its turns: rows are short, and unrolling
+        makes them slower."""
         head, done = blocks
         opaque = ir.FunctionType(self.index, [self.index])
         following = self.b.asm(opaque, "", "=r,0", [self.b.add(index, self.const(1))], False)
@@ -103,7 +109,9 @@ def _tile(width):
     """An intrinsic for one row and ``width`` channels; see ``cpu.py`` for the arguments."""
 
     @intrinsic
-    def tile(typingctx, matrix, signals, extras, row, later, start, stop, channel, alpha, beta, gamma):
+    def tile(
+        typingctx, matrix, signals, extras, row, later, start, stop, channel, alpha, beta, gamma
+    ):
         def codegen(context, builder, signature, args):
             kinds, values = [], []
             for kind, group in zip(signature.args[:3], args[:3], strict=True):
@@ -124,7 +132,17 @@ class _Row:
     """The arguments of one tile, unpacked."""
 
     def __init__(self, em, kinds, values, places, scalars):
-        names = ["cols", "weights", "x", "z", "y", "sources", "source_coef", "targets", "target_coef"]
+        names = [
+            "cols",
+            "weights",
+            "x",
+            "z",
+            "y",
+            "sources",
+            "source_coef",
+            "targets",
+            "target_coef",
+        ]
         for name, kind, value in zip(names, kinds, values, strict=True):
             setattr(self, name, em.data(kind, value))
         self.row, self.later, self.start, self.stop, self.channel = places
@@ -149,7 +167,8 @@ def _gathered(em, r, edge):
 
 
 def _prefetch_gathered(em, r, edge, component):
-    """Ask for what a later edge will read: signals in another order than the curve's are read at random."""
+    """Ask for what a later edge will read: signals in another order than the curve's are read at
+    random."""
     later = em.b.add(edge, em.const(LEAD))
     later = em.b.select(em.b.icmp_signed("<", later, r.last_edge), later, r.last_edge)
     _, first = _gathered(em, r, later)
@@ -157,7 +176,8 @@ def _prefetch_gathered(em, r, edge, component):
 
 
 def _finish(em, total, component, r):
-    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``, for one component."""
+    """``y = alpha total + beta x + gamma z + sum_k b_k sources_k``, then ``targets_k += a_k y``,
+    for one component."""
     b = em.b
 
     def place(row):
@@ -181,7 +201,8 @@ def _finish(em, total, component, r):
 
 
 def _emit_plane(em, r):
-    """d = 2: each edge holds (w cos, w sin); a complemented column marks a reflection, which first flips x1."""
+    """d = 2: each edge holds (w cos, w sin); a complemented column marks a reflection, which first
+    flips x1."""
     b = em.b
     index, sums, blocks = em.loop(r.start, r.stop, [em.zero()] * 4)
     for component in range(2):
@@ -191,8 +212,18 @@ def _emit_plane(em, r):
     c = em.splat(b.load(b.gep(r.weights, [pair])))
     s = em.splat(b.load(b.gep(r.weights, [b.add(pair, em.const(1))])))
     x0, x1 = em.load(r.x, first), em.flip(em.load(r.x, b.add(first, r.channels)), code)
-    terms = [(c, x0), (s, x1), (s, x0), (c, x1)]  # four sums: one would have to wait for the other in two
-    em.close(index, sums, [em.fma(w, x, total) for (w, x), total in zip(terms, sums, strict=True)], blocks)
+    terms = [
+        (c, x0),
+        (s, x1),
+        (s, x0),
+        (c, x1),
+    ]  # four sums: one would have to wait for the other in two
+    em.close(
+        index,
+        sums,
+        [em.fma(w, x, total) for (w, x), total in zip(terms, sums, strict=True)],
+        blocks,
+    )
     sums = [b.fsub(sums[0], sums[1]), b.fadd(sums[2], sums[3])]
     for component in range(2):
         _finish(em, sums[component], em.const(component), r)

@@ -28,8 +28,8 @@ GROWTH = 14.0
 """Logarithm of the greatest amplification of one filter: more would cost digits."""
 
 MAX_FACTORIZED_EDGES = 7.5
-"""Stored edges a point up to which an operator is factorized. Meshes have 7 (by Euler's formula), and small triangles,
-which products resolve slowly; factors of denser graphs are large."""
+"""Stored edges a point up to which an operator is factorized. Meshes have 7 (by Euler's formula),
+and small triangles, which products resolve slowly; factors of denser graphs are large."""
 
 MAX_FILTERS = 200
 """Filters before the eigensolver gives up."""
@@ -38,7 +38,8 @@ MAX_FILTERS = 200
 def lowest_eigenpairs(
     laplacian: ConnectionLaplacian, k: int, *, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``; residuals below tol."""
+    r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``;
+    residuals below tol."""
     size = laplacian.shape[0]
     if size <= max(DENSE_SIZE, min(3 * k, MAX_DENSE_SIZE)):
         _require_rows(size, size, k, laplacian.device)
@@ -49,7 +50,10 @@ def lowest_eigenpairs(
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
         inverse = Inverse(laplacian)
         values, fields = _filtered_subspace(inverse, inverse.root, 0.0, laplacian.dim, k, tol, seed)
-        deficits, fields = (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device), fields.to(laplacian.device)
+        deficits, fields = (
+            (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device),
+            fields.to(laplacian.device),
+        )
     else:
         indptr, cols, values, order, mass = laplacian.curve
         matrix = along_curve(indptr, cols, values, order)
@@ -60,17 +64,22 @@ def lowest_eigenpairs(
 
 
 class Inverse:
-    r"""The matrix :math:`s (s + I - P)^{-1}` in the user's order, by a sparse factorization on the CPU."""
+    r"""The matrix :math:`s (s + I - P)^{-1}` in the user's order, by a sparse factorization on the
+    CPU."""
 
     def __init__(self, laplacian: ConnectionLaplacian) -> None:
         part = replace(laplacian.to("cpu"), terms=1)
         self.root = part.mass.sqrt()[:, None, None]
         weights = self.root.flatten().repeat_interleave(part.dim).numpy()
         deficit = (-part.scale * weights[:, None]) * part.to_scipy() / weights
-        self.shift = float(deficit.diagonal() @ weights**2) / part.shape[0]  # about one, in units of one over the area
+        self.shift = (
+            float(deficit.diagonal() @ weights**2) / part.shape[0]
+        )  # about one, in units of one over the area
         shifted = (deficit + self.shift * sparse.eye_array(part.shape[0])).tocsc()
         options = {"SymmetricMode": True}
-        self.factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+        self.factors = splu(
+            shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+        )
 
 
 @step.register
@@ -86,11 +95,11 @@ def _filtered_subspace(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The top k eigenpairs of a matrix by Chebyshev-filtered subspace iteration.
 
-    The method is that of Zhou, Saad, Tiago and Chelikowsky (2006). ``root`` (n, 1, 1) holds roots of the masses, in the
-    order of the rows; the eigenvalues lie between ``low`` and one.
+    The method is that of Zhou, Saad, Tiago and Chelikowsky (2006). ``root`` (n, 1, 1) holds roots
+    of the masses, in the order of the rows; the eigenvalues lie between ``low`` and one.
 
-    On an oriented surface every eigenvalue is double. Lanczos iteration from one vector (ARPACK) can stop with one
-    field of each eigenspace; a block of random fields contains all of them.
+    On an oriented surface every eigenvalue is double. Lanczos iteration from one vector (ARPACK)
+    can stop with one field of each eigenspace; a block of random fields contains all of them.
     """
     n = len(root)
     width = _width(n * d, k)
@@ -113,13 +122,15 @@ def _filtered_subspace(
         block = (_amplify(matrix, fields, low, float(values[-1])) * root).flatten(0, 1)
         block = block / torch.linalg.vector_norm(block, dim=0)
     raise ConvergenceError(
-        f"the eigensolver has {int((residual <= tol).sum())} of {k} eigenpairs after {MAX_FILTERS} rounds. Loosen tol, "
-        "or ask for a few more or fewer: the next eigenvalues lie too close."
+        f"the eigensolver has {int((residual <= tol).sum())} of {k} eigenpairs after "
+        f"{MAX_FILTERS} rounds. Loosen tol, or ask for a few more or fewer: the next eigenvalues "
+        "lie too close."
     )
 
 
 def _width(size: int, k: int) -> int:
-    """Fields that are iterated for k eigenpairs: the next eigenvalues too, so that a cluster at k is seldom cut."""
+    """Fields that are iterated for k eigenpairs: the next eigenvalues too, so that a cluster at k
+    is seldom cut."""
     guard = max(12, min(k, 32 + k // 4))
     return min(size, 4 * -(-(k + guard) // 4))
 
@@ -127,8 +138,8 @@ def _width(size: int, k: int) -> int:
 def in_double_precision(laplacian: ConnectionLaplacian) -> ConnectionLaplacian:
     r"""The operator in float64, self-adjoint to that precision.
 
-    In float32 P and the masses are rounded separately, and :math:`m_i P_{ij}` differs from :math:`m_j P_{ji}^T` by
-    more than eigenpairs may be wrong. Here it is the mean of the two.
+    In float32 P and the masses are rounded separately, and :math:`m_i P_{ij}` differs from
+    :math:`m_j P_{ji}^T` by more than eigenpairs may be wrong. Here it is the mean of the two.
     """
     wide = laplacian.to(dtype=torch.float64)
     if laplacian.dtype == torch.float64:
@@ -155,7 +166,8 @@ def _require_rows(size: int, width: int, k: int, device: torch.device) -> None:
 
 
 def _amplify(matrix: Any, fields: torch.Tensor, low: float, cut: float) -> torch.Tensor:
-    """A Chebyshev polynomial of a matrix on fields: at most one on [low, cut], steeply growing above."""
+    """A Chebyshev polynomial of a matrix on fields: at most one on [low, cut], steeply growing
+    above."""
     middle, radius = (cut + low) / 2, (cut - low) / 2
     degree = int(np.clip(GROWTH / np.arccosh(max(1.0 + 1e-6, (1.0 - middle) / radius)), 8, 160))
     *_, (_, amplified) = recurrence(matrix, fields, fields, range(1, degree + 1), middle, radius)
@@ -164,7 +176,8 @@ def _amplify(matrix: Any, fields: torch.Tensor, low: float, cut: float) -> torch
 
 @torch.no_grad()
 def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
-    """A lower bound of P's spectrum: the least Ritz value of a short Lanczos run, less its residual and a margin.
+    """A lower bound of P's spectrum: the least Ritz value of a short Lanczos run, less its residual
+    and a margin.
 
     The run is in the mass inner product, fully reorthogonalised.
     """

@@ -12,11 +12,12 @@ from ..geometry.transport import plane_blocks
 
 @dataclass(frozen=True)
 class BlockMatrix:
-    """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d), ``order`` (n).
+    """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d), ``order``
+    (n).
 
-    Rows are stored along the curve; row r belongs to row ``order[r]`` of the signals, and ``cols`` number rows of the
-    signals. With two values an edge they are (w cos, w sin) of a rotation, or of a reflection where the column is
-    complemented.
+    Rows are stored along the curve; row r belongs to row ``order[r]`` of the signals, and ``cols``
+    number rows of the signals. With two values an edge they are (w cos, w sin) of a rotation, or of
+    a reflection where the column is complemented.
     """
 
     indptr: torch.Tensor
@@ -31,7 +32,8 @@ class BlockMatrix:
         return plane_blocks(self.values, torch.where(self.cols < 0, -1.0, 1.0).to(self.values))
 
     def transposed_values(self) -> torch.Tensor:
-        """The values of the transposed blocks: rotations turn back, and reflections stay as they are."""
+        """The values of the transposed blocks: rotations turn back, and reflections stay as they
+        are."""
         if self.values.ndim == 3:
             return self.values.mT
         signs = torch.where(self.cols < 0, 1.0, -1.0).to(self.values)
@@ -51,9 +53,14 @@ class BlockMatrix:
         return torch.where(self.cols < 0, ~self.cols, self.cols).long()
 
 
-def along_curve(indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor) -> BlockMatrix:
-    """The matrix for signals that are stored along the curve, too (``cols`` count along it): for recurrences."""
-    return BlockMatrix(indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device))
+def along_curve(
+    indptr: torch.Tensor, cols: torch.Tensor, values: torch.Tensor, order: torch.Tensor
+) -> BlockMatrix:
+    """The matrix for signals that are stored along the curve, too (``cols`` count along it): for
+    recurrences."""
+    return BlockMatrix(
+        indptr, cols, values, torch.arange(len(order), dtype=order.dtype, device=order.device)
+    )
 
 
 def is_sliced(indptr: torch.Tensor, order: torch.Tensor) -> bool:
@@ -78,16 +85,18 @@ COLUMN = 2**30 - 1
 
 
 class SlicedMatrix(BlockMatrix):
-    """P for GPUs: ``indptr`` (slices + 1), ``cols`` (e'), ``values`` (e', 2, 2) or (e', 2, d, d), ``order`` (n).
+    """P for GPUs: ``indptr`` (slices + 1), ``cols`` (e'), ``values`` (e', 2, 2) or (e', 2, d, d),
+    ``order`` (n).
 
-    Two consecutive rows on the curve have most neighbours in common: a pair lists them once, with a value for either
-    row (zero where only the other row has that neighbour), and a kernel gathers each signal once for both. Threads of
-    a warp work on the pairs of a slice in step. Neighbour k of the p-th pair of a slice lies at ``indptr[slice] + k *
-    PAIRS + p``, so that they read full lines of memory; padded neighbours have value zero, and kernels need no masks.
-    Within windows of a few pairs, pairs are sorted by length, so that little is padded.
+    Two consecutive rows on the curve have most neighbours in common: a pair lists them once, with a
+    value for either row (zero where only the other row has that neighbour), and a kernel gathers
+    each signal once for both. Threads of a warp work on the pairs of a slice in step. Neighbour k
+    of the p-th pair of a slice lies at ``indptr[slice] + k * PAIRS + p``, so that they read full
+    lines of memory; padded neighbours have value zero, and kernels need no masks. Within windows of
+    a few pairs, pairs are sorted by length, so that little is padded.
 
-    Bits 31 and 30 of a column say whether the first and the second row see a reflection; ``order`` is as in
-    ``BlockMatrix``, for the rows in their new order.
+    Bits 31 and 30 of a column say whether the first and the second row see a reflection; ``order``
+    is as in ``BlockMatrix``, for the rows in their new order.
     """
 
     @classmethod
@@ -113,7 +122,10 @@ class SlicedMatrix(BlockMatrix):
         own = torch.repeat_interleave(count(len(lengths)) * (2 * PAIRS), lengths * PAIRS)
         cols = pad(own.int().clamp_max(n - 1), (0, BEYOND))
         cols[place] = rank[keys % n].int()
-        edge, flips = place[neighbor], torch.tensor([-(2**31), 2**30], dtype=torch.int32, device=device)
+        edge, flips = (
+            place[neighbor],
+            torch.tensor([-(2**31), 2**30], dtype=torch.int32, device=device),
+        )
         cols.index_add_(0, edge, flips[row % 2] * (matrix.cols < 0))
         values = matrix.values.new_zeros((len(cols), 2, *matrix.values.shape[1:]))
         values.flatten(0, 1).index_add_(0, 2 * edge + row % 2, matrix.values)

@@ -11,4 +11,13 @@ from .maps import earth_map
 from .style import canvas, save
 from .views import View
 
-__all__ = ["EqualAreaMap", "View", "canvas", "earth_map", "field", "interactive_field", "save", "spectrum"]
+__all__ = [
+    "EqualAreaMap",
+    "View",
+    "canvas",
+    "earth_map",
+    "field",
+    "interactive_field",
+    "save",
+    "spectrum",
+]

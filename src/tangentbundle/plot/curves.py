@@ -10,11 +10,12 @@ from .style import LINES, axes_or_new
 
 
 def multiplicities(values: np.ndarray, errors: np.ndarray | float = 0.0) -> list[int]:
-    """Sizes of groups of eigenvalues ``(k,)``, ascending, that agree within their standard ``errors`` ``(k,)``.
+    """Sizes of groups of eigenvalues ``(k,)``, ascending, that agree within their standard
+    ``errors`` ``(k,)``.
 
-    The error bars of neighbours in a group overlap. A group of m that is wider than errors
-    spread m equal numbers, about :math:`2 \\sqrt m` errors, is split into single eigenvalues. Numbers that agree to six
-    digits always form a group. The last group may be incomplete.
+    The error bars of neighbours in a group overlap. A group of m that is wider than errors spread m
+    equal numbers, about :math:`2 \\sqrt m` errors, is split into single eigenvalues. Numbers that
+    agree to six digits always form a group. The last group may be incomplete.
 
     >>> multiplicities(np.array([0.0, 0.98, 0.99, 1.01, 4.9, 5.2]), 0.1)
     [1, 3, 1, 1]
@@ -34,10 +35,11 @@ def multiplicities(values: np.ndarray, errors: np.ndarray | float = 0.0) -> list
 
 
 def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any = None) -> Any:
-    """Eigenvalues of minus the Laplacian, with a bracket over those that agree within their errors; returns axes.
+    """Eigenvalues of minus the Laplacian, with a bracket over those that agree within their errors;
+    returns axes.
 
-    ``errors`` ``(k,)`` are standard errors, such as those of ``diagnostics.sampling_errors``; without them only
-    eigenvalues that agree to six digits get a bracket.
+    ``errors`` ``(k,)`` are standard errors, such as those of ``diagnostics.sampling_errors``;
+    without them only eigenvalues that agree to six digits get a bracket.
 
     >>> import tangentbundle as tb
     >>> from tangentbundle.diagnostics import sampling_errors
@@ -53,14 +55,33 @@ def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any 
         group = np.arange(start, start + size)
         color = LINES[(0, 4)[number % 2]]
         axes.vlines(group + 1, 0, values[group], color=color, lw=1.2, alpha=0.3)
-        axes.errorbar(group + 1, values[group], None if errors is None else errors[group], fmt="o", ms=4, color=color)
+        axes.errorbar(
+            group + 1,
+            values[group],
+            None if errors is None else errors[group],
+            fmt="o",
+            ms=4,
+            color=color,
+        )
         if size > 1:
             top = (values[group] + (0.0 if errors is None else errors[group])).max() + rise
             left, right = group[0] + 0.8, group[-1] + 1.2
-            axes.plot([left, left, right, right], [top, top + rise, top + rise, top], color=color, lw=1)
-            axes.annotate(f"{size}×", (group.mean() + 1, top + rise), (0, 2), textcoords="offset points", ha="center")
+            axes.plot(
+                [left, left, right, right], [top, top + rise, top + rise, top], color=color, lw=1
+            )
+            axes.annotate(
+                f"{size}×",
+                (group.mean() + 1, top + rise),
+                (0, 2),
+                textcoords="offset points",
+                ha="center",
+            )
         start += size
-    axes.set(xlabel="number", ylabel="eigenvalue of $-\\Delta$", ylim=(0, 1.22 * values.max(initial=1e-9)))
+    axes.set(
+        xlabel="number",
+        ylabel="eigenvalue of $-\\Delta$",
+        ylim=(0, 1.22 * values.max(initial=1e-9)),
+    )
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", alpha=0.25)
     return axes

@@ -13,7 +13,14 @@ from .style import LINES, add_color_bar, axes_or_new, length_colors, top_of
 from .surfaces import Surface
 from .views import View, box_around, reach, spread_out, tips
 
-ARROW = {"angles": "xy", "scale_units": "xy", "scale": 1, "headwidth": 3.6, "headlength": 4.4, "headaxislength": 4.0}
+ARROW = {
+    "angles": "xy",
+    "scale_units": "xy",
+    "scale": 1,
+    "headwidth": 3.6,
+    "headlength": 4.4,
+    "headaxislength": 4.0,
+}
 
 
 def field(
@@ -37,14 +44,12 @@ def field(
     Surfaces in space, meshes and dense clouds alike, are shaded and hide what lies behind them.
 
     Args:
-        points: ``(n, D)``; for D > 3 the three principal axes are shown.
-        vectors: ambient vectors ``(n, D)``, or None for points alone.
-        faces: triangles ``(f, 3)`` of a mesh.
-        surface: more points ``(m, 3)`` of the surface, to shade it well where ``points`` are few.
-        color: a number for each point ``(n,)``; by default the length of its vector.
-        label, top: name and end of the colour scale.
-        arrows: the largest number of arrows, spread evenly.
-        scale: length of an arrow for a vector of length one; by default long arrows reach the next one.
+        points: ``(n, D)``; for D > 3 the three principal axes are shown. vectors: ambient vectors
+        ``(n, D)``, or None for points alone. faces: triangles ``(f, 3)`` of a mesh. surface: more
+        points ``(m, 3)`` of the surface, to shade it well where ``points`` are few. color: a number
+        for each point ``(n,)``; by default the length of its vector. label, top: name and end of
+        the colour scale. arrows: the largest number of arrows, spread evenly. scale: length of an
+        arrow for a vector of length one; by default long arrows reach the next one.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -54,11 +59,18 @@ def field(
     'a torus'
     """
     points, vectors, names = in_picture(points, vectors)
-    axes, view, depth, visible = axes_or_new(axes), view or View(), None, np.ones(len(points), dtype=bool)
+    axes, view, depth, visible = (
+        axes_or_new(axes),
+        view or View(),
+        None,
+        np.ones(len(points), dtype=bool),
+    )
     if points.shape[1] == 2:
         axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
         axes.set(xlabel=names[0], ylabel=names[1])
-    elif (body := Surface.of(points if surface is None else in_picture(surface, None)[0], faces)) is not None:
+    elif (
+        body := Surface.of(points if surface is None else in_picture(surface, None)[0], faces)
+    ) is not None:
         _draw_surface(axes, body, view)
         visible = body.visible(view, points)
     else:
@@ -72,15 +84,30 @@ def field(
         axes.update_datalim(np.stack(box_around(places[:, :2], ends[:, :2], margin=0.0)))
         values = length if color is None else host(float_tensor(color, "color")[0].detach())
         if values.shape != length.shape:
-            raise ShapeError(f"expected a color {length.shape}, a number for each point, got shape {values.shape}.")
+            raise ShapeError(
+                f"expected a color {length.shape}, a number for each point, got shape "
+                f"{values.shape}."
+            )
         alpha = None if depth is None else 0.3 + 0.7 * depth[rows]
-        look = {"cmap": length_colors(), "clim": (0, top_of(values) if top is None else top), "alpha": alpha, **ARROW}
-        drawn = axes.quiver(*places[rows, :2].T, *moves[:, :2].T, values[rows], width=0.0036, **look)
+        look = {
+            "cmap": length_colors(),
+            "clim": (0, top_of(values) if top is None else top),
+            "alpha": alpha,
+            **ARROW,
+        }
+        drawn = axes.quiver(
+            *places[rows, :2].T, *moves[:, :2].T, values[rows], width=0.0036, **look
+        )
         if colorbar:
             add_color_bar(axes, drawn, values, label, shrink=0.7)
     elif surface is not None:
-        for rows, dot in ((visible, {"s": 16}), (~visible, {"s": 7, "alpha": 0.3})):  # faint behind the surface
-            axes.scatter(*view.project(points)[rows, :2].T, color=LINES[1], linewidths=0, zorder=3, **dot)
+        for rows, dot in (
+            (visible, {"s": 16}),
+            (~visible, {"s": 7, "alpha": 0.3}),
+        ):  # faint behind the surface
+            axes.scatter(
+                *view.project(points)[rows, :2].T, color=LINES[1], linewidths=0, zorder=3, **dot
+            )
     axes.margins(0.04)
     axes.set(aspect="equal", title=title)
     return axes
@@ -89,18 +116,22 @@ def field(
 def _arrow_rows(
     points: np.ndarray, places: np.ndarray, length: np.ndarray, visible: np.ndarray, count: int
 ) -> np.ndarray:
-    """Points that get arrows, near ones last: visible ones, spread evenly, whose vectors are not too short to draw."""
+    """Points that get arrows, near ones last: visible ones, spread evenly, whose vectors are not
+    too short to draw."""
     rows = np.flatnonzero(visible & ((length > 1e-3 * top_of(length)) | (length.max() == 0)))
     rows = rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
     return rows[np.argsort(places[rows, -1])]
 
 
 def _draw_cloud(axes: Any, places: np.ndarray) -> np.ndarray:
-    """Dots, fainter toward the back; returns the depth of each point, 0 at the back and 1 in front."""
+    """Dots, fainter toward the back; returns the depth of each point, 0 at the back and 1 in
+    front."""
     axes.set_axis_off()
     depth = 1 - (places[:, 2].max() - places[:, 2]) / (np.ptp(places[:, 2]) or 1.0)
     rows = spread_out(places, 6000)
-    axes.scatter(*places[rows, :2].T, s=7, color="0.6", alpha=0.2 + 0.5 * depth[rows], linewidths=0, zorder=0)
+    axes.scatter(
+        *places[rows, :2].T, s=7, color="0.6", alpha=0.2 + 0.5 * depth[rows], linewidths=0, zorder=0
+    )
     return depth
 
 
@@ -109,5 +140,12 @@ def _draw_surface(axes: Any, body: Surface, view: View) -> None:
     axes.set_axis_off()
     places = view.project(body.points)
     faces = body.faces[np.argsort(places[body.faces, 2].mean(axis=1))]
-    look = {"cmap": "gray", "vmin": -1.6, "vmax": 1.08, "shading": "gouraud", "rasterized": True, "zorder": 0}
+    look = {
+        "cmap": "gray",
+        "vmin": -1.6,
+        "vmax": 1.08,
+        "shading": "gouraud",
+        "rasterized": True,
+        "zorder": 0,
+    }
     axes.tripcolor(*places[:, :2].T, faces, body.light(view), **look)

@@ -37,22 +37,32 @@ def earth_map(
     colorbar: bool = True,
     axes: Any = None,
 ) -> Any:
-    """Wind (east, north) ``(n, 2)``, or a number ``(n,)``, at places in degrees ``(n,)``; returns matplotlib axes.
+    """Wind (east, north) ``(n, 2)``, or a number ``(n,)``, at places in degrees ``(n,)``; returns
+    matplotlib axes.
 
-    Wind is coloured by speed; numbers of either sign get diverging colours with zero in the middle. Many places fill
-    the map with colour, few are arrows or dots; missing values (NaN) are rings. The default projection shows the globe,
-    or the region of the places. ``top`` is the end of the colour scale.
+    Wind is coloured by speed; numbers of either sign get diverging colours with zero in the middle.
+    Many places fill the map with colour, few are arrows or dots; missing values (NaN) are rings.
+    The default projection shows the globe, or the region of the places. ``top`` is the end of the
+    colour scale.
 
     >>> import tangentbundle as tb
     >>> wind = tb.datasets.load_wind().during(slice(0, 1))
     >>> axes = tb.plot.earth_map(wind.lat, wind.lon, wind.components[0], title="January 1982")
     >>> axes.get_title()
     'January 1982'
-    >>> axes = tb.plot.earth_map(wind.lat, wind.lon, wind.components[0, :, 0], label="eastward wind", unit="m/s")
+    >>> axes = tb.plot.earth_map(
+    ...     wind.lat, wind.lon, wind.components[0, :, 0], label="eastward wind", unit="m/s"
+    ... )
     """
-    (points, frames, _), values = latlon_frames(lat, lon), host(float_tensor(values, "values")[0].detach())
+    (points, frames, _), values = (
+        latlon_frames(lat, lon),
+        host(float_tensor(values, "values")[0].detach()),
+    )
     if values.shape not in ((len(points),), (len(points), 2)):
-        raise ShapeError(f"expected {len(points)} numbers, or winds ({len(points)}, 2), got shape {values.shape}.")
+        raise ShapeError(
+            f"expected {len(points)} numbers, or winds ({len(points)}, 2), got shape "
+            f"{values.shape}."
+        )
     axes, chart = style.axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
     is_wind = values.ndim == 2
     label = ("wind speed" if is_wind else "value") if label is None else label
@@ -68,17 +78,23 @@ def earth_map(
     if is_wind:
         rows = np.flatnonzero(known & np.isfinite(plane[:, 0]))
         rows = rows[spread_out(points[rows], arrows)]
-        moves = chart.project_vectors(points[rows], np.einsum("nda,na->nd", frames[rows], values[rows]))
+        moves = chart.project_vectors(
+            points[rows], np.einsum("nda,na->nd", frames[rows], values[rows])
+        )
         arrow, value = 1.3 * reach(plane[rows]), style.nice_number(top)
         moves *= arrow / top
         ends = tips(plane[rows], moves, 2 * arrow)
     low, high = map_box(chart, plane, ends)
     _empty_map(axes, chart, low, high, coast="white" if filled and is_wind else "0.4")
     axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
-    drawn = _fill(axes, chart, (low, high), points[known], numbers[known], **colors) if filled else None
+    drawn = (
+        _fill(axes, chart, (low, high), points[known], numbers[known], **colors) if filled else None
+    )
     if is_wind:
         look = {"color": "white", "alpha": 0.9} if filled else {"array": numbers[rows], **colors}
-        quiver = axes.quiver(*on_map(chart, plane[rows], moves).T, *moves.T, width=0.0028, **look, **ARROW)
+        quiver = axes.quiver(
+            *on_map(chart, plane[rows], moves).T, *moves.T, width=0.0028, **look, **ARROW
+        )
         text, key = f"{value:g} {style.readable_unit(unit)}".strip(), arrow * value / top
         look = {"labelpos": "W", "color": "0.25", "fontproperties": {"size": 9}}
         axes.quiverkey(quiver, 0.97 - key / (high - low)[0], 0.03, key, text, **look)
@@ -91,7 +107,8 @@ def earth_map(
 
 
 def quantity(field: Field) -> str:
-    """What the length of a vector of a file is: the wind's speed, another speed on the globe, or a length."""
+    """What the length of a vector of a file is: the wind's speed, another speed on the globe, or a
+    length."""
     if not isinstance(field.space, Globe):
         return "length"
     name = re.split(r"[\s(\[]", field.names[0].lower())[0]
@@ -99,8 +116,13 @@ def quantity(field: Field) -> str:
 
 
 def map_box(chart: EqualAreaMap, places: np.ndarray, ends: np.ndarray | None) -> Box:
-    """Corners of what a map shows: the globe, or the region of places ``(n, 2)`` and the ends of their arrows."""
-    return box_around(chart.outline(), margin=0.02) if chart.radius is None else box_around(places, ends)
+    """Corners of what a map shows: the globe, or the region of places ``(n, 2)`` and the ends of
+    their arrows."""
+    return (
+        box_around(chart.outline(), margin=0.02)
+        if chart.radius is None
+        else box_around(places, ends)
+    )
 
 
 def map_frame(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -109,14 +131,23 @@ def map_frame(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> np.ndar
     return chart.outline() if chart.radius is None else box
 
 
-def map_labels(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray, bool]]:
-    """Names of the graticule's lines, their places, and whether they are parallels; these clear of the globe's rim."""
+def map_labels(
+    chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
+) -> list[tuple[str, np.ndarray, bool]]:
+    """Names of the graticule's lines, their places, and whether they are parallels; these clear of
+    the globe's rim."""
     away = 1.035 if chart.radius is None else 1.0
-    return [(text, place * (away if parallel else 1), parallel) for text, place, parallel in chart.labels(low, high)]
+    return [
+        (text, place * (away if parallel else 1), parallel)
+        for text, place, parallel in chart.labels(low, high)
+    ]
 
 
-def raster(chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, box: Box, pixels: int) -> np.ndarray:
-    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far from all points."""
+def raster(
+    chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, box: Box, pixels: int
+) -> np.ndarray:
+    """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far
+    from all points."""
     low, (wide, tall) = box[0], box[1] - box[0]
     columns = max(int(np.sqrt(pixels * wide / tall)), 2)
     rows = max(int(columns * tall / wide), 2)
@@ -130,16 +161,24 @@ def raster(chart: EqualAreaMap, points: np.ndarray, values: np.ndarray, box: Box
     return image
 
 
-def _fill(axes: Any, chart: EqualAreaMap, box: Box, points: np.ndarray, values: np.ndarray, **colors: Any) -> Any:
+def _fill(
+    axes: Any, chart: EqualAreaMap, box: Box, points: np.ndarray, values: np.ndarray, **colors: Any
+) -> Any:
     """Colours between points that are near each other."""
     image = raster(chart, points, values, box, 300_000)
-    place = {"extent": np.stack(box, axis=1).ravel(), "origin": "lower", "interpolation": "bilinear"}
+    place = {
+        "extent": np.stack(box, axis=1).ravel(),
+        "origin": "lower",
+        "interpolation": "bilinear",
+    }
     drawn = axes.imshow(image, zorder=0.5, **colors, **place)
     drawn.set_clip_path(*axes.fill(*chart.outline().T, color="none"))
     return drawn
 
 
-def _empty_map(axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, coast: str) -> None:
+def _empty_map(
+    axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, coast: str
+) -> None:
     """Draw coastlines and the labelled graticule of a box."""
     world = chart.radius is None
     axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8)
@@ -148,11 +187,24 @@ def _empty_map(axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray
     axes.plot(*frame.T, color="0.55", linewidth=0.8, zorder=3 if world else 2, clip_on=world)
     if world:
         axes.fill(*frame.T, facecolor="0.965", zorder=0)
-    halo = [extra("matplotlib.patheffects", "Figures", "plot").withStroke(linewidth=1.6, foreground="white")]
+    halo = [
+        extra("matplotlib.patheffects", "Figures", "plot").withStroke(
+            linewidth=1.6, foreground="white"
+        )
+    ]
     for text, place, parallel in map_labels(chart, low, high):
         left = {"xytext": (-3, 0), "ha": "right", "va": "center"}
-        below = {"xytext": (0, 2 if world else -3), "ha": "center", "va": "bottom" if world else "top"}
-        look = {"fontsize": 7, "color": "0.3", "textcoords": "offset points", "annotation_clip": False}
+        below = {
+            "xytext": (0, 2 if world else -3),
+            "ha": "center",
+            "va": "bottom" if world else "top",
+        }
+        look = {
+            "fontsize": 7,
+            "color": "0.3",
+            "textcoords": "offset points",
+            "annotation_clip": False,
+        }
         axes.annotate(text, place, path_effects=halo, **look, **(left if parallel else below))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_axis_off()

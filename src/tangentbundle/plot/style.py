@@ -25,8 +25,11 @@ LINES = (
 )
 
 
-def canvas(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.6, 4.2), **options: Any) -> tuple[Any, Any]:
-    """A figure and its axes ``(rows, columns)``, ``size`` inches each, outside of pyplot: nothing to close, no display.
+def canvas(
+    rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.6, 4.2), **options: Any
+) -> tuple[Any, Any]:
+    """A figure and its axes ``(rows, columns)``, ``size`` inches each, outside of pyplot: nothing
+    to close, no display.
 
     >>> figure, axes = canvas(1, 2)
     >>> axes.shape
@@ -39,7 +42,12 @@ def canvas(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.6, 4.
 
 def axes_or_new(axes: Any, size: tuple[float, float] = (6.4, 5.2)) -> Any:
     """The axes given, or new ones of pyplot."""
-    return axes or extra("matplotlib.pyplot", "Figures", "plot").subplots(figsize=size, layout="constrained")[1]
+    return (
+        axes
+        or extra("matplotlib.pyplot", "Figures", "plot").subplots(
+            figsize=size, layout="constrained"
+        )[1]
+    )
 
 
 def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
@@ -49,11 +57,15 @@ def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
     'empty.png'
     """
     if hasattr(figure, "write_html"):
-        raise InvalidInputError("an interactive figure has a method of its own: figure.write_html(path).")
+        raise InvalidInputError(
+            "an interactive figure has a method of its own: figure.write_html(path)."
+        )
     content, figure = io.BytesIO(), getattr(figure, "figure", figure)
     known, suffix = figure.canvas.get_supported_filetypes(), Path(path).suffix[1:].lower() or "png"
     if suffix not in known:
-        raise OutputError(f"unknown format {suffix!r} of {Path(path).name}. Known: {', '.join(known)}.")
+        raise OutputError(
+            f"unknown format {suffix!r} of {Path(path).name}. Known: {', '.join(known)}."
+        )
     figure.savefig(content, dpi=dpi, format=suffix)
     write_atomically(path, content.getvalue())
     return Path(path)
@@ -67,7 +79,8 @@ def length_colors() -> Any:
 
 
 def top_of(values: np.ndarray) -> float:
-    """The end of a colour scale: the largest number, or the 98 % quantile if that is much less; never zero."""
+    """The end of a colour scale: the largest number, or the 98 % quantile if that is much less;
+    never zero."""
     finite = np.asarray(values)[np.isfinite(values)]
     if not len(finite) or finite.max() <= 0:
         return 1.0
@@ -75,11 +88,18 @@ def top_of(values: np.ndarray) -> float:
     return float(finite.max()) if finite.max() < 1.25 * most or most <= 0 else most
 
 
-def add_color_bar(axes: Any, drawn: Any, values: np.ndarray, label: str, shrink: float = 0.75) -> Any:
-    """A colour bar that names the largest of the values ``(n,)`` shown if the colours end before it."""
+def add_color_bar(
+    axes: Any, drawn: Any, values: np.ndarray, label: str, shrink: float = 0.75
+) -> Any:
+    """A colour bar that names the largest of the values ``(n,)`` shown if the colours end before
+    it."""
     largest, top = float(np.nanmax(values, initial=0.0)), drawn.get_clim()[1]
     beyond = largest > 1.005 * top
-    look = {"label": f"{label}\n(largest {largest:.3g})", "extend": "max"} if beyond else {"label": label}
+    look = (
+        {"label": f"{label}\n(largest {largest:.3g})", "extend": "max"}
+        if beyond
+        else {"label": label}
+    )
     return axes.figure.colorbar(drawn, ax=axes, shrink=shrink, **look)
 
 

@@ -13,27 +13,36 @@ from ..geometry.known_frames import normal_frames
 from .views import View, extent, spacing, spread_out
 
 MIN_POINTS, MAX_SPACING = 400, 0.16
-"""A cloud of fewer points, or whose distances are a larger share of its size, is not drawn as a surface."""
+"""A cloud of fewer points, or whose distances are a larger share of its size, is not drawn as a
+surface."""
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Triangles ``(f, 3)`` between points ``(m, 3)`` with unit normals of either sign ``(m, 3)``."""
+    """Triangles ``(f, 3)`` between points ``(m, 3)`` with unit normals of either sign
+    ``(m, 3)``."""
 
     points: np.ndarray
     faces: np.ndarray
     normals: np.ndarray
 
     @classmethod
-    def of(cls, points: np.ndarray, faces: np.ndarray | None = None, most: int = 3000) -> Surface | None:
-        """Of a mesh, or between ``most`` points of a cloud that looks like a surface; otherwise None."""
+    def of(
+        cls, points: np.ndarray, faces: np.ndarray | None = None, most: int = 3000
+    ) -> Surface | None:
+        """Of a mesh, or between ``most`` points of a cloud that looks like a surface; otherwise
+        None."""
         if faces is not None:
             faces = np.asarray(faces)
             known = faces.dtype.kind in "iu" and faces.ndim == 2 and faces.shape[1] == 3
             if not known or not ((faces >= 0) & (faces < len(points))).all():
                 got = f"{faces.dtype} faces {faces.shape}"
-                raise ShapeError(f"expected triangles (f, 3) of integer rows below {len(points)}, got {got}.")
-            if len(faces) <= 60_000:  # larger meshes are drawn as the surface between a sample of their points
+                raise ShapeError(
+                    f"expected triangles (f, 3) of integer rows below {len(points)}, got {got}."
+                )
+            if (
+                len(faces) <= 60_000
+            ):  # larger meshes are drawn as the surface between a sample of their points
                 normals = vertex_normals(points, faces)
                 size = np.linalg.norm(normals, axis=1, keepdims=True)
                 return cls(points, faces, normals / np.maximum(size, 1e-300))
@@ -49,12 +58,16 @@ class Surface:
         return cls(points, _triangles(points, near, axes[:, :, 0]), axes[:, :, 0])
 
     def light(self, view: View) -> np.ndarray:
-        """Brightness ``(m,)`` of both sides, between 0 and 1, lit from above the viewer's shoulder."""
+        """Brightness ``(m,)`` of both sides, between 0 and 1, lit from above the viewer's
+        shoulder."""
         source = view.axes.T @ np.array([0.15, 0.42, 0.9])  # right, up, toward the viewer
         return np.clip(np.abs(self.normals @ source), 0, 1)
 
-    def visible(self, view: View, places: np.ndarray, pixels: int = 100, samples: int = 300_000) -> np.ndarray:
-        """Which places ``(n, 3)`` are not behind the surface: a depth buffer of random points of its triangles."""
+    def visible(
+        self, view: View, places: np.ndarray, pixels: int = 100, samples: int = 300_000
+    ) -> np.ndarray:
+        """Which places ``(n, 3)`` are not behind the surface: a depth buffer of random points of
+        its triangles."""
         corners, rng = view.project(self.points)[self.faces], np.random.default_rng(0)
         sides = corners[:, 1:] - corners[:, :1]
         area = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
@@ -74,16 +87,20 @@ class Surface:
         """Curves ``(m, k, 3)`` lifted off the surface, once to each side ``(2 m, k, 3)``."""
         rows = cKDTree(self.points).query(np.nan_to_num(curves.reshape(-1, 3)))[1]
         normals = self.normals[rows].reshape(curves.shape)
-        turns = np.where((normals[:, 1:] * normals[:, :-1]).sum(axis=2) < 0, -1.0, 1.0)  # a curve stays on its side
+        turns = np.where(
+            (normals[:, 1:] * normals[:, :-1]).sum(axis=2) < 0, -1.0, 1.0
+        )  # a curve stays on its side
         normals[:, 1:] *= np.cumprod(turns, axis=1)[..., None]
         lift = 0.015 * extent(self.points) * normals
         return np.concatenate([curves + lift, curves - lift])
 
 
 def _triangles(points: np.ndarray, near: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """Triangles ``(f, 3)``: around each point those of Delaunay with its neighbours ``(n, k)``, in its plane.
+    """Triangles ``(f, 3)``: around each point those of Delaunay with its neighbours ``(n, k)``, in
+    its plane.
 
-    Neighbours far above the plane are left out: they belong to another sheet, or to the far side of a thin tube.
+    Neighbours far above the plane are left out: they belong to another sheet, or to the far side of
+    a thin tube.
     """
     offsets = points[near] - points[:, None]
     rise = np.abs(np.einsum("nkd,nd->nk", offsets, normals))

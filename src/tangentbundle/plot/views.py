@@ -15,9 +15,11 @@ Box = tuple[np.ndarray, np.ndarray]
 
 
 def spread_out(points: np.ndarray, count: int, *, pool: int = 20) -> np.ndarray:
-    """Rows of at most ``count`` points ``(n, D)``, each the farthest from those before it (Gonzalez, 1985).
+    """Rows of at most ``count`` points ``(n, D)``, each the farthest from those before it
+    (Gonzalez, 1985).
 
-    Candidates are at most ``pool * count`` points, drawn at random. The first k rows are spread evenly for every k.
+    Candidates are at most ``pool * count`` points, drawn at random. The first k rows are spread
+    evenly for every k.
 
     >>> line = np.linspace(0, 1, 101)[:, None]
     >>> sorted(spread_out(line, 5).tolist())[::4]
@@ -48,26 +50,31 @@ def spacing(points: np.ndarray, rank: int = 3) -> float:
 
 
 def reach(points: np.ndarray, size: float | None = None) -> float:
-    """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of the picture's size."""
+    """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of
+    the picture's size."""
     longest = 0.125 * (size or extent(points))
     return min(spacing(points), longest) if len(points) > 3 else longest
 
 
 def tips(places: np.ndarray, moves: np.ndarray, longest: float) -> np.ndarray:
-    """Ends of arrows at places ``(n, k)``; of arrows longer than ``longest``, the place at that length."""
+    """Ends of arrows at places ``(n, k)``; of arrows longer than ``longest``, the place at that
+    length."""
     return places + moves / np.maximum(np.linalg.norm(moves, axis=1, keepdims=True) / longest, 1.0)
 
 
 def on_map(chart: EqualAreaMap, places: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """Beginnings ``(n, 2)`` of arrows at places of a map; arrows that would leave the map end at their place."""
+    """Beginnings ``(n, 2)`` of arrows at places of a map; arrows that would leave the map end at
+    their place."""
     leaves = ~np.isfinite(chart.unproject(places + moves))[:, :1]
     return np.where(leaves, places - moves, places)
 
 
 def box_around(places: np.ndarray, ends: np.ndarray | None = None, margin: float = 0.04) -> Box:
-    """Opposite corners ``(k,)`` of a box around places ``(n, k)`` and the ``ends`` ``(m, k)`` of their arrows.
+    """Opposite corners ``(k,)`` of a box around places ``(n, k)`` and the ``ends`` ``(m, k)`` of
+    their arrows.
 
-    The margin is a share of the size of the places. A side is at least a quarter of it, or of one for a single place.
+    The margin is a share of the size of the places. A side is at least a quarter of it, or of one
+    for a single place.
     """
     size = float(np.max(np.nanmax(places, axis=0) - np.nanmin(places, axis=0))) or 1.0
     shown = places if ends is None else np.concatenate([places, ends])
@@ -83,7 +90,8 @@ def extent(points: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class View:
-    """An orthographic view, from ``elevation`` and ``azimuth`` in degrees, around the axis ``up`` (x, y or z).
+    """An orthographic view, from ``elevation`` and ``azimuth`` in degrees, around the axis ``up``
+    (x, y or z).
 
     >>> View(90, -90).project(np.array([[1.0, 2.0, 3.0]])).round(6).tolist()
     [[1.0, 2.0, 3.0]]
@@ -95,12 +103,16 @@ class View:
 
     def __post_init__(self) -> None:
         if self.up not in ("x", "y", "z"):
-            raise InvalidInputError(f"expected x, y or z as the axis that points up, got up={self.up!r}.")
+            raise InvalidInputError(
+                f"expected x, y or z as the axis that points up, got up={self.up!r}."
+            )
 
     @property
     def axes(self) -> np.ndarray:
         """Unit vectors to the right, up, and toward the viewer, ``(3, 3)``."""
-        return np.roll(EqualAreaMap(self.elevation, self.azimuth).axes, "zxy".index(self.up), axis=1)
+        return np.roll(
+            EqualAreaMap(self.elevation, self.azimuth).axes, "zxy".index(self.up), axis=1
+        )
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Right, up, and toward the viewer, ``(n, 3)``; points of the plane as they are."""

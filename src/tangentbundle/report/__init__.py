@@ -1,4 +1,5 @@
-"""Reports for the browser: input, results and figures of a command in one HTML file that needs no network."""
+"""Reports for the browser: input, results and figures of a command in one HTML file that needs no
+network."""
 
 from __future__ import annotations
 
@@ -46,16 +47,26 @@ def write_report(summary: Summary, path: Path) -> None:
     check_report(path)
     jinja2 = extra("jinja2", "Reports", "plot")
     loader, undefined = jinja2.PackageLoader(__package__, ""), jinja2.StrictUndefined
-    environment = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True)
+    environment = jinja2.Environment(
+        loader=loader, undefined=undefined, autoescape=True, trim_blocks=True
+    )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    images = [path for path in map(Path, summary.files) if summary.table and path.suffix == ".png" and path.exists()]
+    images = [
+        path
+        for path in map(Path, summary.files)
+        if summary.table and path.suffix == ".png" and path.exists()
+    ]
     content = environment.get_template("page.html").render(
-        title=f"tangentbundle {summary.command}" + (f": {summary.source.name}" if summary.source else ""),
+        title=f"tangentbundle {summary.command}"
+        + (f": {summary.source.name}" if summary.source else ""),
         summary=summary,
         sections=_sections(summary),
         pictures={path.stem: base64.b64encode(path.read_bytes()).decode() for path in images},
         library=extra("plotly.offline", "Reports", "plot").get_plotlyjs(),
-        footer=f"tangentbundle {version('tangentbundle')}, Python {platform.python_version()}, {summary.seconds:.1f} s",
+        footer=(
+            f"tangentbundle {version('tangentbundle')}, Python {platform.python_version()}, "
+            f"{summary.seconds:.1f} s"
+        ),
     )
     with replacing(path) as place:
         place.write_text(content, encoding="utf-8")
@@ -64,16 +75,26 @@ def write_report(summary: Summary, path: Path) -> None:
 def _sections(summary: Summary) -> list[dict[str, Any]]:
     """Return the figures of a summary: fields, spectrum and forecast skill.
 
-    A section has a title, a note, and either panels (plotly figures as JSON, side by side with linked views) or a chart
-    (SVG in base64).
+    A section has a title, a note, and either panels (plotly figures as JSON, side by side with
+    linked views) or a chart (SVG in base64).
     """
     found = [] if summary.before is None else [_fields(summary, summary.before)]
     if summary.eigenvalues is not None:
         errors = "within their sampling errors (vertical bars)"
-        note = f"Brackets: eigenvalues that agree {'to six digits' if summary.eigenvalue_errors is None else errors}."
-        found.append(_chart("Spectrum", note, partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)))
+        note = (
+            "Brackets: eigenvalues that agree "
+            f"{'to six digits' if summary.eigenvalue_errors is None else errors}."
+        )
+        found.append(
+            _chart(
+                "Spectrum", note, partial(spectrum, summary.eigenvalues, summary.eigenvalue_errors)
+            )
+        )
     if summary.before is not None and (rows := summary.data.get("skill")):
-        note = "Errors at held-out times. A forecast has skill where its error is below that of the climatology."
+        note = (
+            "Errors at held-out times. A forecast has skill where its error is below that of "
+            "the climatology."
+        )
         found.append(_chart("Skill", note, partial(_skill, rows, summary.before.units)))
     return found
 
@@ -83,23 +104,39 @@ def _chart(title: str, note: str, draw: Callable[..., Any]) -> dict[str, Any]:
     draw(axes=axes[0, 0]).spines[["top", "right"]].set_visible(False)
     content = io.BytesIO()
     figure.savefig(content, format="svg", transparent=True)
-    return {"title": title, "note": note, "panels": (), "chart": base64.b64encode(content.getvalue()).decode()}
+    return {
+        "title": title,
+        "note": note,
+        "panels": (),
+        "chart": base64.b64encode(content.getvalue()).decode(),
+    }
 
 
 def _fields(summary: Summary, before: Field) -> dict[str, Any]:
-    """Return the section of the fields, on a map or in space, with the input to the left of the result."""
+    """Return the section of the fields, on a map or in space, with the input to the left of the
+    result."""
     layers = _layers(summary, before)
-    space, dims, most = before.space, before.space.points.shape[1], max(len(layer.points) for layer in layers)
+    space, dims, most = (
+        before.space,
+        before.space.points.shape[1],
+        max(len(layer.points) for layer in layers),
+    )
     groups = [layers] if summary.after is None else [layers[:1], layers[1:]]
     if isinstance(space, Globe):
         globes = [space] if summary.after is None else [space, summary.after.space]
         chart = EqualAreaMap.fitting(*np.concatenate([globe.coordinates for globe in globes]).T)
         panels = side_by_side(groups, chart=chart)
         notes = ["Drag to zoom, double-click to reset. Hover anywhere to see the nearest values."]
-        notes.append("Equal-area projection; arrows follow its meridians. Coastlines: Natural Earth.")
+        notes.append(
+            "Equal-area projection; arrows follow its meridians. Coastlines: Natural Earth."
+        )
     else:
-        panels = side_by_side(groups, faces=space.faces if isinstance(space, Mesh) else None, up=space.up)
-        drag = "Drag to zoom, double-click to reset" if dims == 2 else "Drag to rotate, scroll to zoom"
+        panels = side_by_side(
+            groups, faces=space.faces if isinstance(space, Mesh) else None, up=space.up
+        )
+        drag = (
+            "Drag to zoom, double-click to reset" if dims == 2 else "Drag to rotate, scroll to zoom"
+        )
         notes = [f"{drag}, hover over a point to see its values."]
         if dims > 3:
             notes.append(f"The three principal axes of {dims} dimensions are shown.")
@@ -116,15 +153,29 @@ def _fields(summary: Summary, before: Field) -> dict[str, Any]:
     if summary.modes is not None and summary.eigenvalues is not None:
         title = "Eigenfields and their eigenvalues"
         if len(layers) < len(summary.eigenvalues):
-            notes.append(f"The first {len(layers)} of {len(summary.eigenvalues)} eigenfields are shown.")
-    return {"title": title, "note": " ".join(notes), "panels": [json.loads(p.to_json()) for p in panels], "chart": ""}
+            notes.append(
+                f"The first {len(layers)} of {len(summary.eigenvalues)} eigenfields are shown."
+            )
+    return {
+        "title": title,
+        "note": " ".join(notes),
+        "panels": [json.loads(p.to_json()) for p in panels],
+        "chart": "",
+    }
 
 
 def _skill(rows: Sequence[Mapping[str, float]], unit: str, axes: Any) -> Any:
     """Plot forecast errors at held-out times against the lead time."""
     names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
     for color, (name, key) in zip(LINES, names.items(), strict=False):
-        axes.plot([row["lead"] for row in rows], [row[key] for row in rows], label=name, color=color, marker="o", ms=3)
+        axes.plot(
+            [row["lead"] for row in rows],
+            [row[key] for row in rows],
+            label=name,
+            color=color,
+            marker="o",
+            ms=3,
+        )
     axes.set(xlabel="steps ahead", ylim=(0, None))
     axes.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
     axes.grid(alpha=0.25)
@@ -138,16 +189,29 @@ def _layers(summary: Summary, before: Field) -> list[Layer]:
     after = summary.after
     if summary.modes is not None and summary.eigenvalues is not None:
         pairs, place = zip(summary.eigenvalues, summary.modes, strict=False), Field(before.space)
-        return [_layer(f"{k}: {v:.4g}", place, "length", vectors=mode) for k, (v, mode) in enumerate(pairs, start=1)]
+        return [
+            _layer(f"{k}: {v:.4g}", place, "length", vectors=mode)
+            for k, (v, mode) in enumerate(pairs, start=1)
+        ]
     if after is None:
-        return _field_layer("points" if before.values is None else "field", before).with_streamlines()
+        return _field_layer(
+            "points" if before.values is None else "field", before
+        ).with_streamlines()
     if summary.command == "forecast":
-        last = _field_layer(", ".join(filter(None, ["last observed", _date(before, -1)])), before, -1)
+        last = _field_layer(
+            ", ".join(filter(None, ["last observed", _date(before, -1)])), before, -1
+        )
         steps = [f"step {k + 1} of {len(after)}" for k in range(len(after))]
-        names = [step if after.times is None else f"{_date(after, k)} ({step})" for k, step in enumerate(steps)]
+        names = [
+            step if after.times is None else f"{_date(after, k)} ({step})"
+            for k, step in enumerate(steps)
+        ]
         return [last, *(_field_layer(name, after, k) for k, name in enumerate(names))]
     if after.parts:
-        return [_field_layer("field", before), *(_part_layer(name, part, before) for name, part in after.parts.items())]
+        return [
+            _field_layer("field", before),
+            *(_part_layer(name, part, before) for name, part in after.parts.items()),
+        ]
     same = after.space is before.space
     names = ["before", "after"] if same else ["observed", "predicted"]
     layers = [_field_layer(names[0], before), *_field_layer(names[1], after).with_streamlines()]
@@ -155,20 +219,36 @@ def _layers(summary: Summary, before: Field) -> list[Layer]:
         difference = _ambient(after) - _ambient(before)
         layers.append(_layer("difference", before, "length of the difference", vectors=difference))
     if after.std is not None:
-        layers.append(_layer("uncertainty", after, "standard deviation", color=_deviation(after.std[0])))
+        layers.append(
+            _layer("uncertainty", after, "standard deviation", color=_deviation(after.std[0]))
+        )
     return layers
 
 
 def _date(field: Field, number: int) -> str:
-    return "" if field.times is None else str(field.times[number].astype("datetime64[m]")).replace("T", " ")
+    return (
+        ""
+        if field.times is None
+        else str(field.times[number].astype("datetime64[m]")).replace("T", " ")
+    )
 
 
-def _layer(name: str, field: Field, label: str, values: dict[str, np.ndarray] | None = None, **colored: Any) -> Layer:
-    """Return vectors or numbers at the points of a field; the pointer shows coordinates, ``values`` and lengths."""
-    shown = [*zip(field.space.names, field.space.coordinates.T, strict=True), *(values or {}).items()][:MAX_VALUES]
+def _layer(
+    name: str, field: Field, label: str, values: dict[str, np.ndarray] | None = None, **colored: Any
+) -> Layer:
+    """Return vectors or numbers at the points of a field; the pointer shows coordinates, ``values``
+    and lengths."""
+    shown = [
+        *zip(field.space.names, field.space.coordinates.T, strict=True),
+        *(values or {}).items(),
+    ][:MAX_VALUES]
     look = {"palette": LENGTHS if label == quantity(field) else ERRORS} | colored
-    layer = Layer(name, np.asarray(field.space.points, float), label=label, unit=field.units, **look)
-    return dataclasses.replace(layer, values=dict(shown) | ({label: layer.numbers} if colored else {}))
+    layer = Layer(
+        name, np.asarray(field.space.points, float), label=label, unit=field.units, **look
+    )
+    return dataclasses.replace(
+        layer, values=dict(shown) | ({label: layer.numbers} if colored else {})
+    )
 
 
 def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
@@ -193,5 +273,6 @@ def _ambient(field: Field, number: int = 0) -> np.ndarray:
 
 
 def _deviation(std: np.ndarray) -> np.ndarray:
-    """Return the root mean square ``(n,)`` of the standard deviations ``(n, c)`` of the components."""
+    """Return the root mean square ``(n,)`` of the standard deviations ``(n, c)`` of the
+    components."""
     return np.sqrt(np.square(std).mean(axis=1))

@@ -16,7 +16,8 @@ KIND = "tangentbundle.training"
 
 
 class Checkpoint:
-    """A folder for the state of a training, written atomically every ``every`` seconds, at Ctrl-C and at the end."""
+    """A folder for the state of a training, written atomically every ``every`` seconds, at Ctrl-C
+    and at the end."""
 
     def __init__(self, folder: str | os.PathLike, every: float = 20.0) -> None:
         self.folder, self.every, self.written = Path(folder), every, time.monotonic()
@@ -30,8 +31,15 @@ class Checkpoint:
         moments = training.optimizer.state_dict()["state"].items()
         state = {
             **training.state_dict(),
-            **{f"moments.{i}.{key}": torch.as_tensor(v) for i, entry in moments for key, v in entry.items()},
-            **{f"history.{name}": torch.tensor(v, dtype=torch.float64) for name, v in training.history.items()},
+            **{
+                f"moments.{i}.{key}": torch.as_tensor(v)
+                for i, entry in moments
+                for key, v in entry.items()
+            },
+            **{
+                f"history.{name}": torch.tensor(v, dtype=torch.float64)
+                for name, v in training.history.items()
+            },
             "random": torch.get_rng_state(),
         }
         write_tensors(self.path, KIND, state, training.identity)
@@ -42,7 +50,8 @@ class Checkpoint:
         state, identity = read_tensors(self.path, KIND)
         if identity != training.identity:
             raise InvalidInputError(
-                f"{self.path} is the checkpoint of another network or optimiser. Choose another folder, or delete it."
+                f"{self.path} is the checkpoint of another network or optimiser. Choose another "
+                "folder, or delete it."
             )
         try:
             moments: dict[int, dict[str, torch.Tensor]] = {}
@@ -53,6 +62,10 @@ class Checkpoint:
                 training.history[name.removeprefix("history.")] = state.pop(name).tolist()
             torch.set_rng_state(state.pop("random"))
             training.load_state_dict(state)
-            training.optimizer.load_state_dict({**training.optimizer.state_dict(), "state": moments})
+            training.optimizer.load_state_dict(
+                {**training.optimizer.state_dict(), "state": moments}
+            )
         except Exception as error:  # anything can be raised by a forged file
-            raise DamagedFileError(f"{self.path} is not a complete checkpoint ({error!r:.300}). Delete it.") from error
+            raise DamagedFileError(
+                f"{self.path} is not a complete checkpoint ({error!r:.300}). Delete it."
+            ) from error

@@ -15,7 +15,14 @@ import torch
 from ..arrays import nonnegative, positive, positive_integer
 from ..console import deferred_interrupt
 from ..console import progress as progress_bar
-from ..errors import ConvergenceError, DivergedWarning, InvalidInputError, ShapeError, TangentBundleError, outside
+from ..errors import (
+    ConvergenceError,
+    DivergedWarning,
+    InvalidInputError,
+    ShapeError,
+    TangentBundleError,
+    outside,
+)
 from ..files import only_writer
 from ..nn import Configured
 from ..parallel import threads_for
@@ -28,31 +35,40 @@ Loss = Callable[[torch.nn.Module, Any], torch.Tensor]
 
 def predict_batch(net: torch.nn.Module, batch: Any) -> tuple[Any, torch.Tensor]:
     """The prediction ``net(*inputs)`` and the target of a batch ``(*inputs, target)``."""
-    if not isinstance(batch, (tuple, list)) or len(batch) < 2 or not isinstance(batch[-1], torch.Tensor):
+    if (
+        not isinstance(batch, (tuple, list))
+        or len(batch) < 2
+        or not isinstance(batch[-1], torch.Tensor)
+    ):
         raise InvalidInputError(
-            "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), ...]. Use loss= for "
-            "others."
+            "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), "
+            "...]. Use loss= for others."
         )
     *inputs, target = batch
     return net(*inputs), target
 
 
 def squared_error(net: torch.nn.Module, batch: Any) -> torch.Tensor:
-    """The mean squared error of ``net(*inputs)`` against the last member of a batch ``(*inputs, target)``."""
+    """The mean squared error of ``net(*inputs)`` against the last member of a batch
+    ``(*inputs, target)``."""
     prediction, target = predict_batch(net, batch)
     if not isinstance(prediction, torch.Tensor) or prediction.shape != target.shape:
         shape = getattr(prediction, "shape", type(prediction).__name__)
         raise ShapeError(
-            f"the network returns {shape}, the target is {target.shape}. Make them equal, or give a loss= of your own."
+            f"the network returns {shape}, the target is {target.shape}. Make them equal, or give "
+            "a loss= of your own."
         )
     return (prediction - target).square().mean()
 
 
 class Criterion:
-    """The loss of batches ``(*inputs, target)`` by a function of prediction and target, such as those of torch.
+    """The loss of batches ``(*inputs, target)`` by a function of prediction and target, such as
+    those of torch.
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Torus().sample(200, seed=0).astype("float32")
+    ... ).laplacian()
     >>> x = torch.randn(200, 2, 1, generator=torch.Generator().manual_seed(0))
     >>> absolute = tb.training.Criterion(torch.nn.functional.l1_loss)
     >>> net = tb.nn.TNN([1, 4, 1])
@@ -62,7 +78,9 @@ class Criterion:
 
     def __init__(self, function: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
         if not callable(function):
-            raise InvalidInputError(f"Criterion takes a function of prediction and target, got {function!r}.")
+            raise InvalidInputError(
+                f"Criterion takes a function of prediction and target, got {function!r}."
+            )
         self.function = function
 
     def __call__(self, net: torch.nn.Module, batch: Any) -> torch.Tensor:
@@ -72,11 +90,13 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Fit:
-    """The result of a training: the best value of the loss ``monitor``, its epoch, and losses of all epochs by name.
+    """The result of a training: the best value of the loss ``monitor``, its epoch, and losses of
+    all epochs by name.
 
-    ``best`` is the loss of the weights that the network has after training. Without validation data that is the mean
-    training loss of fixed weights; with them, the training loss in ``history`` is the mean over the steps of an epoch.
-    With replicas every loss is a list. ``stopped`` is "epochs", "patience" or "diverged".
+    ``best`` is the loss of the weights that the network has after training. Without validation data
+    that is the mean training loss of fixed weights; with them, the training loss in ``history`` is
+    the mean over the steps of an epoch. With replicas every loss is a list. ``stopped`` is
+    "epochs", "patience" or "diverged".
     """
 
     monitor: str
@@ -112,33 +132,43 @@ def fit(
     """Train a network in place, and leave it with its best weights.
 
     Args:
-        data: batches, anything that ``loss(net, batch)`` takes; with the default loss ``(*inputs, target)``.
-        loss: a function ``loss(net, batch)`` that returns a number, or for ``training.Replicas`` one for each
-            ``(R,)``: each then stops by itself. ``training.Criterion(function)`` makes one of a function of prediction
-            and target.
-        epochs: passes through the data at most.
-        lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
-        schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
-        validation: batches whose mean loss chooses the best weights. By default the mean loss of ``data`` does; after
-            an epoch of several steps it is computed again, since every step has changed the weights.
-        patience: stop after this number of epochs without an improvement by more than ``min_delta``.
-        clip: largest norm of the gradient, of each replica by itself.
-        accumulate: batches whose mean gradient gives one step.
-        checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
-            to the same numbers as an uninterrupted run. Networks that ``save`` cannot write are refused at once.
-        seed: of the order of the batches.
-        fabric: a launched ``lightning_fabric.Fabric``: one step uses ``accumulate`` batches of every process.
+        data: batches, anything that ``loss(net, batch)`` takes; with the default loss
+        ``(*inputs, target)``. loss: a function ``loss(net, batch)`` that returns a number, or for
+        ``training.Replicas`` one for each
+            ``(R,)``: each then stops by itself. ``training.Criterion(function)`` makes one of a
+            function of prediction and target.
+        epochs: passes through the data at most. lr, optimizer: Adam with this rate, or a function
+        from parameters to an optimiser. schedule: a factor of the rate for every epoch, such as
+        ``lambda epoch: 0.999**epoch``. validation: batches whose mean loss chooses the best
+        weights. By default the mean loss of ``data`` does; after
+            an epoch of several steps it is computed again, since every step has changed the
+            weights.
+        patience: stop after this number of epochs without an improvement by more than
+        ``min_delta``. clip: largest norm of the gradient, of each replica by itself. accumulate:
+        batches whose mean gradient gives one step. checkpoint: a folder, or
+        ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
+            to the same numbers as an uninterrupted run. Networks that ``save`` cannot write are
+            refused at once.
+        seed: of the order of the batches. fabric: a launched ``lightning_fabric.Fabric``: one step
+        uses ``accumulate`` batches of every process.
 
     >>> import torch, tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32"))
-    >>> lap, x = bundle.laplacian(), torch.randn(200, 2, 1, generator=torch.Generator().manual_seed(0))
+    >>> bundle = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Torus().sample(200, seed=0).astype("float32")
+    ... )
+    >>> lap, x = (
+    ...     bundle.laplacian(),
+    ...     torch.randn(200, 2, 1, generator=torch.Generator().manual_seed(0)),
+    ... )
     >>> net = tb.nn.TNN([1, 4, 1])
     >>> result = tb.fit(net, [(x, lap, tb.Heat(1.0)(lap, x))], epochs=50, progress=False)
     >>> result.epochs, result.stopped, bool(result.best < result.history["training loss"][0])
     (50, 'epochs', True)
     """
     if not len(data) or (validation is not None and not len(validation)):
-        raise InvalidInputError("data and validation must not be empty. Leave validation out if there is none.")
+        raise InvalidInputError(
+            "data and validation must not be empty. Leave validation out if there is none."
+        )
     for name, function in (("loss", loss), ("optimizer", optimizer), ("schedule", schedule)):
         if not (function is None or callable(function)):
             raise InvalidInputError(f"{name} must be a function, got {function!r}.")
@@ -147,7 +177,9 @@ def fit(
         raise InvalidInputError(f"{type(net).__name__} has no parameters to train.")
     rate = positive(lr, "lr")
     if rate > 1e6:  # torch's optimisers overflow
-        raise InvalidInputError(f"lr must be at most 1e6, got {rate:g}. Useful rates lie far below 1.")
+        raise InvalidInputError(
+            f"lr must be at most 1e6, got {rate:g}. Useful rates lie far below 1."
+        )
     if optimizer is None:
         steps: torch.optim.Optimizer = torch.optim.Adam(parameters, lr=rate, foreach=True)
     else:
@@ -161,12 +193,21 @@ def fit(
     threads = threads_for(_hidden_numbers(data[0], parameters))
     with threads, progress_bar(epochs, "epoch", progress and training.rank == 0) as show:
         training.run(data, validation, seed, epochs, schedule, place, show)
-    stopped = "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
-    return Fit(training.monitor, training.best.tolist(), training.best_epoch.tolist(), stopped, training.history)
+    stopped = (
+        "diverged" if training.diverged.all() else "epochs" if training.active.any() else "patience"
+    )
+    return Fit(
+        training.monitor,
+        training.best.tolist(),
+        training.best_epoch.tolist(),
+        stopped,
+        training.history,
+    )
 
 
 def _hidden_numbers(batch: Any, parameters: Sequence[torch.Tensor]) -> float:
-    """Numbers in a hidden signal, more or less: the largest tensor of a batch times the channels of a layer."""
+    """Numbers in a hidden signal, more or less: the largest tensor of a batch times the channels of
+    a layer."""
     if not isinstance(batch, (list, tuple)):
         return math.inf  # unknown
     largest = max((value.numel() for value in batch if isinstance(value, torch.Tensor)), default=0)
@@ -176,8 +217,8 @@ def _hidden_numbers(batch: Any, parameters: Sequence[torch.Tensor]) -> float:
 class Training(torch.nn.Module):
     """The state of a training as one module: the network, its best weights, and losses.
 
-    ``best``, ``best_epoch``, ``waited`` (epochs without improvement) and ``diverged`` are scalars, or ``(replicas,)``:
-    every replica keeps its own best weights and stops by itself.
+    ``best``, ``best_epoch``, ``waited`` (epochs without improvement) and ``diverged`` are scalars,
+    or ``(replicas,)``: every replica keeps its own best weights and stops by itself.
     """
 
     best: torch.Tensor
@@ -185,9 +226,17 @@ class Training(torch.nn.Module):
     waited: torch.Tensor
     diverged: torch.Tensor
 
-    def __init__(self, net, parameters, optimizer, loss, fabric, patience, min_delta, clip, accumulate) -> None:
+    def __init__(
+        self, net, parameters, optimizer, loss, fabric, patience, min_delta, clip, accumulate
+    ) -> None:
         super().__init__()
-        self.net, self.trained, self.optimizer, self.loss, self.fabric = net, parameters, optimizer, loss, fabric
+        self.net, self.trained, self.optimizer, self.loss, self.fabric = (
+            net,
+            parameters,
+            optimizer,
+            loss,
+            fabric,
+        )
         self.processes: int = 1 if fabric is None else fabric.world_size
         self.rank: int = 0 if fabric is None else fabric.global_rank
         self.patience = None if patience is None else positive_integer(patience, "patience")
@@ -216,15 +265,24 @@ class Training(torch.nn.Module):
     @property
     def active(self) -> torch.Tensor:
         """Which replicas are still in training."""
-        return ~self.diverged if self.patience is None else ~self.diverged & (self.waited < self.patience)
+        return (
+            ~self.diverged
+            if self.patience is None
+            else ~self.diverged & (self.waited < self.patience)
+        )
 
     def _sum(self, value: torch.Tensor) -> torch.Tensor:
         """The sum over all processes."""
         one = self.processes == 1
-        return value if one else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
+        return (
+            value
+            if one
+            else self.fabric.all_reduce(value.clone(), reduce_op="sum").to(value.device)
+        )
 
     def run(self, data, validation, seed, epochs, schedule, place, show) -> None:
-        """Epochs until all replicas have stopped; then the best weights. The first process writes checkpoints."""
+        """Epochs until all replicas have stopped; then the best weights. The first process writes
+        checkpoints."""
         writer = place if self.rank == 0 else None
         rates = [group["lr"] for group in self.optimizer.param_groups]
         with contextlib.nullcontext() if writer is None else only_writer(writer.folder):
@@ -233,7 +291,11 @@ class Training(torch.nn.Module):
             with deferred_interrupt() as interrupted:
                 stop = False
                 while self.epochs < epochs and self.active.any() and not stop:
-                    factor = 1.0 if schedule is None else nonnegative(schedule(self.epochs), "schedule(epoch)")
+                    factor = (
+                        1.0
+                        if schedule is None
+                        else nonnegative(schedule(self.epochs), "schedule(epoch)")
+                    )
                     for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                         group["lr"] = rate * factor
                     self.epoch(data, validation, seed)
@@ -246,7 +308,9 @@ class Training(torch.nn.Module):
                     writer.save(self)
                 self.adopt_best()
         if stop or interrupted():
-            raise KeyboardInterrupt("training was interrupted; the best weights so far are in the network")
+            raise KeyboardInterrupt(
+                "training was interrupted; the best weights so far are in the network"
+            )
 
     def epoch(self, data: Sequence[Any], validation: Sequence[Any] | None, seed: int) -> None:
         """One pass through the data in random order, and the choice of the best weights."""
@@ -254,8 +318,11 @@ class Training(torch.nn.Module):
         order = torch.randperm(len(data), generator=source).tolist()
         size = self.accumulate * self.processes
         total = torch.zeros_like(self.best)
-        # the losses of a single step belong to the weights before it, which are judged before they change
-        judges_step = validation is None and size >= len(order) and not acts_differently_in_training(self.net)
+        # the losses of a single step belong to the weights before it, which are judged before they
+        # change
+        judges_step = (
+            validation is None and size >= len(order) and not acts_differently_in_training(self.net)
+        )
         self.net.train()
         for start in range(0, len(order), size):
             total += self._gradients(data, order[start : start + size])
@@ -275,7 +342,8 @@ class Training(torch.nn.Module):
         self.history["training loss"].append(training_loss.tolist())
 
     def _evaluate(self, data: Sequence[Any], indices: Sequence[int]) -> torch.Tensor:
-        """The sum of the losses of some batches at the present weights; a loss may use gradients of its own."""
+        """The sum of the losses of some batches at the present weights; a loss may use gradients of
+        its own."""
         self.net.eval()
         total = torch.zeros_like(self.best)
         for index in indices:
@@ -291,23 +359,29 @@ class Training(torch.nn.Module):
             raise
         except (TypeError, AttributeError) as error:
             raise InvalidInputError(
-                f"loss(net, batch) raised {type(error).__name__}: {error}. A loss is a function of the network and a "
-                "batch; if yours is one of prediction and target, use loss=tb.training.Criterion(function)."
+                f"loss(net, batch) raised {type(error).__name__}: {error}. A loss is a function "
+                "of the network and a batch; if yours is one of prediction and target, use "
+                "loss=tb.training.Criterion(function)."
             ) from error
         if not isinstance(losses, torch.Tensor) or losses.shape != shape:
             got = losses.shape if isinstance(losses, torch.Tensor) else repr(losses)
-            raise InvalidInputError(f"expected a loss of shape {shape}, one for each replica, got {got}.")
+            raise InvalidInputError(
+                f"expected a loss of shape {shape}, one for each replica, got {got}."
+            )
         return losses
 
     def _gradients(self, data: Sequence[Any], step: Sequence[int]) -> torch.Tensor:
-        """Set the mean gradient of the batches of a step, clipped; returns the sum of their losses."""
+        """Set the mean gradient of the batches of a step, clipped; returns the sum of their
+        losses."""
         shape, total = tuple(self.best.shape), torch.zeros_like(self.best)
         self.optimizer.zero_grad(set_to_none=True)
         for index in step[self.rank :: self.processes]:
             losses = self._loss(data[index])
             (losses.sum() / len(step)).backward()
             total += losses.detach().to("cpu", torch.float64)
-        for p in self.trained if self.processes > 1 else []:  # a process without batches in this step has no gradients
+        for p in (
+            self.trained if self.processes > 1 else []
+        ):  # a process without batches in this step has no gradients
             p.grad = self._sum(torch.zeros_like(p) if p.grad is None else p.grad)
         if self.clip is not None:
             gradients = [p.grad for p in self.trained if p.grad is not None]
@@ -319,7 +393,10 @@ class Training(torch.nn.Module):
     def _judge(self, losses: torch.Tensor) -> None:
         """Keep the weights of those that improved, and stop those that diverged."""
         active = self.active
-        better, lost = active & (losses < self.best - self.min_delta), active & ~torch.isfinite(losses)
+        better, lost = (
+            active & (losses < self.best - self.min_delta),
+            active & ~torch.isfinite(losses),
+        )
         self.best = torch.where(better, losses, self.best)
         self.best_epoch = torch.where(better, self.epochs, self.best_epoch)
         self.waited = torch.where(better, 0, self.waited + 1)
@@ -328,8 +405,9 @@ class Training(torch.nn.Module):
             torch.where(_like(better, p), p.detach(), best.data, out=best.data)
         if lost.any():
             warnings.warn(
-                f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the {self.monitor} of epoch "
-                f"{self.epochs} is not finite. The best weights before it are restored. Try a smaller lr, or clip=1.0.",
+                f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the "
+                f"{self.monitor} of epoch {self.epochs} is not finite. The best weights before it "
+                "are restored. Try a smaller lr, or clip=1.0.",
                 DivergedWarning,
                 stacklevel=outside(),
             )
@@ -341,17 +419,23 @@ class Training(torch.nn.Module):
                 p.copy_(best)
         self.net.eval()
         if not torch.isfinite(self.best).all():
-            raise ConvergenceError("training never had a finite loss. Check the data's scale, and try a smaller lr.")
+            raise ConvergenceError(
+                "training never had a finite loss. Check the data's scale, and try a smaller lr."
+            )
 
 
 def acts_differently_in_training(net: torch.nn.Module) -> bool:
-    """Whether a network has dropout or statistics of batches, so that its losses in training are not its own."""
+    """Whether a network has dropout or statistics of batches, so that its losses in training are
+    not its own."""
     for module in net.modules():
         if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0:
             return True
         if isinstance(module, torch.nn.modules.batchnorm._NormBase) and module.track_running_stats:
             return True
-        if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)) and module.dropout > 0:
+        if (
+            isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention))
+            and module.dropout > 0
+        ):
             return True
     return False
 

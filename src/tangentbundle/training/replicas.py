@@ -14,13 +14,17 @@ from ..errors import InvalidInputError
 
 
 class Replicas(torch.nn.Module):
-    """Independent copies of a network as one module: parameters ``(replicas, ...)``, signals ``(replicas, ...)``.
+    """Independent copies of a network as one module: parameters ``(replicas, ...)``, signals
+    ``(replicas, ...)``.
 
-    Everything but the first argument of ``forward`` (operators, above all) is shared. Gradients do not mix: training
-    the sum of the replicas' losses trains each as if alone. Networks with buffers are refused.
+    Everything but the first argument of ``forward`` (operators, above all) is shared. Gradients do
+    not mix: training the sum of the replicas' losses trains each as if alone. Networks with buffers
+    are refused.
 
     >>> import torch, tangentbundle as tb
-    >>> lap = tb.TangentBundle.from_points(tb.manifolds.Torus().sample(200, seed=0).astype("float32")).laplacian()
+    >>> lap = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Torus().sample(200, seed=0).astype("float32")
+    ... ).laplacian()
     >>> nets = tb.training.Replicas(lambda seed: tb.nn.TNN([1, 4, 1], seed=seed), count=5)
     >>> nets(torch.randn(5, 200, 2, 1), lap).shape, nets[3](torch.randn(200, 2, 1), lap).shape
     (torch.Size([5, 200, 2, 1]), torch.Size([200, 2, 1]))
@@ -33,16 +37,25 @@ class Replicas(torch.nn.Module):
         nets = [make(seed + r) for r in range(positive_integer(count, "count"))]
         parameters, buffers = stack_module_state(nets)
         if buffers:
-            raise InvalidInputError(f"replicas of {type(nets[0]).__name__} would share its buffers {list(buffers)}.")
-        object.__setattr__(self, "_skeleton", nets[0].to("meta"))  # its weights are never used, nor found by torch
+            raise InvalidInputError(
+                f"replicas of {type(nets[0]).__name__} would share its buffers {list(buffers)}."
+            )
+        object.__setattr__(
+            self, "_skeleton", nets[0].to("meta")
+        )  # its weights are never used, nor found by torch
         self.names = list(parameters)
         self.stacked = torch.nn.ParameterList(
-            [torch.nn.Parameter(p.detach(), requires_grad=p.requires_grad) for p in parameters.values()]
+            [
+                torch.nn.Parameter(p.detach(), requires_grad=p.requires_grad)
+                for p in parameters.values()
+            ]
         )
 
     def forward(self, x: torch.Tensor, *shared: Any) -> Any:
         if len(x) != len(self):
-            raise InvalidInputError(f"{len(self)} replicas need inputs ({len(self)}, ...), got {tuple(x.shape)}.")
+            raise InvalidInputError(
+                f"{len(self)} replicas need inputs ({len(self)}, ...), got {tuple(x.shape)}."
+            )
 
         def one(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> Any:
             return functional_call(self._skeleton, parameters, (x, *shared))
@@ -62,7 +75,10 @@ class Replicas(torch.nn.Module):
         if not -len(self) <= replica < len(self):
             raise IndexError(f"replica {replica} of {len(self)}")
         net = copy.deepcopy(self._skeleton)
-        own = {name: p[replica].detach().clone() for name, p in zip(self.names, self.stacked, strict=True)}
+        own = {
+            name: p[replica].detach().clone()
+            for name, p in zip(self.names, self.stacked, strict=True)
+        }
         net.load_state_dict(own, assign=True)
         return net
 
