@@ -73,15 +73,16 @@ class TangentBundle(BundleOperators):
         not.
 
         Args:
-            dim: intrinsic dimension d, or a rule to estimate it (default ``WidestGap()``). eps:
-            squared radius of the neighbourhoods, as in the paper. Default: chosen for an accurate
-                spectrum and a connected graph (``tangentbundle.geometry.scale``).
-            neighbors: instead of eps, the neighbours of the median point. eps_pca: squared radius
-            of the local PCA, which must determine a tangent space at every point. Default:
-                half the neighbours of ``eps``, and the nearest points where these are too few.
+            dim: intrinsic dimension d, or a rule to estimate it (default ``WidestGap()``).
+            eps: squared radius of the neighbourhoods, as in the paper. Default: chosen for an
+                accurate spectrum and a connected graph (``tangentbundle.geometry.scale``).
+            neighbors: instead of eps, the neighbours of the median point.
+            eps_pca: squared radius of the local PCA, which must determine a tangent space at every
+                point. Default: half the neighbours of ``eps``, and the nearest points where these
+                are too few.
             pca_center: whether local PCA subtracts the weighted mean of each neighbourhood.
-            ``False`` uses the
-                displacements from the point itself, as Algorithm 1 of the paper does.
+                ``False`` uses the displacements from the point itself, as Algorithm 1 of the paper
+                does.
             kernel: radial weight, default ``Gaussian()``.
             max_memory: bytes the graph may need; default 80 % of what is free.
         """

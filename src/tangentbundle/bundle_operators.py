@@ -165,13 +165,11 @@ class BundleOperators(BundleSignals):
 
         Args:
             calibrate: how c is found: ``operators.SampleEnergy()``, the default, from the points,
-            or
-                ``operators.KernelMoments()``, from the kernel alone. ``False`` gives the paper's
+                or ``operators.KernelMoments()``, from the kernel alone. ``False`` gives the paper's
                 operator, with c = 1 and order 1; its eigenvalues are off by the constant of the
                 kernel.
             order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual
-            difference
-                :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by
+                difference :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by
                 :math:`c\,\epsilon\lambda^2/2`.
 
         On a mesh there is no kernel, and both arguments are refused:

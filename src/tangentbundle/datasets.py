@@ -65,8 +65,8 @@ def torus_field(
 
     Args:
         field: ``Torus.paper_field``, (-sin theta, cos theta, 0) as printed, of which a quarter of
-        the energy is normal;
-            ``Torus.tangent_field``, (-sin phi, cos phi, 0); or any function of torus and points.
+            the energy is normal; ``Torus.tangent_field``, (-sin phi, cos phi, 0); or any function
+            of torus and points.
 
     >>> sample = torus_field(400, Torus.tangent_field, seed=0)
     >>> sample.points.shape, sample.frames.shape, sample.vectors.shape
@@ -97,8 +97,7 @@ def torus_klein_clouds(
 
     Args:
         stretch: scale each axis on its own, so that the surface fills the unit cube, instead of all
-        by the longest
-            side. The paper does not say which.
+            by the longest side. The paper does not say which.
 
     Returns: clouds ``(n_i, 3)``, and labels ``(count,)``, 0 for a torus and 1 for a Klein bottle.
 

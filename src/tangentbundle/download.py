@@ -27,10 +27,12 @@ def fetch(
     mirror, or by a local folder of files that are already downloaded.
 
     Args:
-        name: name of the file, without folders. base: HTTPS address of the folder that holds it.
-        cache: local folder; default ``pooch.os_cache("tangentbundle")``. sha256: checksum; a cached
-        file that does not match is downloaded again. check: raises a ``ValueError`` or a
-        ``DamagedFileError`` for a file that must not stay in the cache.
+        name: name of the file, without folders.
+        base: HTTPS address of the folder that holds it.
+        cache: local folder; default ``pooch.os_cache("tangentbundle")``.
+        sha256: checksum; a cached file that does not match is downloaded again.
+        check: raises a ``ValueError`` or a ``DamagedFileError`` for a file that must not stay in
+            the cache.
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")

@@ -60,8 +60,8 @@ def load(path: str | os.PathLike, allow: Iterable[Foreign] = ()) -> nn.Configure
 
     Args:
         allow: classes and functions of your own that the network may contain, such as
-        ``[MyFilter]``. Others are
-            refused by name with ``ForeignPartError``: nothing is imported, and nothing unpickled.
+            ``[MyFilter]``. Others are refused by name with ``ForeignPartError``: nothing is
+            imported, and nothing unpickled.
     """
     if isinstance(allow, (str, type)) or not isinstance(allow, Iterable):
         raise InvalidInputError(

@@ -94,15 +94,14 @@ class Sheaf:
 
         Args:
             edge_index: ``(2, e)``, source and target of each edge, as in PyTorch Geometric. Edges
-            have no direction: of
-                an edge that is listed in both directions the first listing counts, with its maps
-                and weight, and those of the second are not read. Self loops compare a vertex with
-                itself and are left out. An edge listed twice in one direction is refused.
+                have no direction: of an edge that is listed in both directions the first listing
+                counts, with its maps and weight, and those of the second are not read. Self loops
+                compare a vertex with itself and are left out. An edge listed twice in one direction
+                is refused.
             maps: ``(e, 2, k, d)``, the restriction maps of source and target to the edge stalk
-            :math:`\mathbb{R}^k`;
-                or ``(e, d, d)``, the transport from source to target: the restriction map of the
-                source, where that of the target is the identity. Any d; smaller stalks are padded
-                with zero columns.
+                :math:`\mathbb{R}^k`; or ``(e, d, d)``, the transport from source to target: the
+                restriction map of the source, where that of the target is the identity. Any d;
+                smaller stalks are padded with zero columns.
             weights: ``(e,)``, not negative; default one.
             num_nodes: default the largest vertex and one. Vertices without edges are allowed.
 

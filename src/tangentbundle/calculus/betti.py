@@ -112,9 +112,9 @@ def estimate_betti_number(
 
     Args:
         most: the number is at most this; a third of so many eigenvalues of functions are looked at.
-        min_confidence: least confidence of a number. shift_error: share of the shift by which those
-        of single fields differ; measured on spheres and tori with noise,
-            up to 0.06.
+        min_confidence: least confidence of a number.
+        shift_error: share of the shift by which those of single fields differ; measured on spheres
+            and tori with noise, up to 0.06.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Torus(1.0, 0.4).sample(1500, seed=0)

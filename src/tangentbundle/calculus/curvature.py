@@ -111,7 +111,7 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
 
     Args:
         ricci: exact Ricci tensors ``(n, d, d)`` in the frames, where they are known; default
-        estimated.
+            estimated.
 
     >>> import tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))

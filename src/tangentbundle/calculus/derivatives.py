@@ -208,11 +208,12 @@ class Derivatives:
     neighbours. No boundary condition is imposed.
 
     Args:
-        bundle: a tangent bundle. degree: of the polynomials; default 3 where the bundle has enough
-        neighbours, otherwise 2. Cubic fits have a
-            much smaller error for smooth functions, quadratic ones are less sensitive to noise.
+        bundle: a tangent bundle.
+        degree: of the polynomials; default 3 where the bundle has enough neighbours, otherwise 2.
+            Cubic fits have a much smaller error for smooth functions, quadratic ones are less
+            sensitive to noise.
         neighbors: points of a fit; default four for each coefficient, on surfaces 36, or 20 of
-        degree 2.
+            degree 2.
 
     >>> import tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(2000, seed=0)

@@ -80,10 +80,9 @@ class DistributedBundle(BundleSignals):
         """Build the bundle of points ``(n, D)``.
 
         Args:
-            folder: for frames and the operator; on a cluster all workers must see it. dim, eps,
-            neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic scale has
-            its
-                number of neighbours, but is not widened to connect the graph.
+            folder: for frames and the operator; on a cluster all workers must see it.
+            dim, eps, neighbors, eps_pca, kernel: as of ``TangentBundle.from_points``; the automatic
+                scale has its number of neighbours, but is not widened to connect the graph.
             partition: points of a partition. The default needs a few hundred MB a task.
         """
         asked, (x, order, kind) = Scale(eps, neighbors, eps_pca), sorted_cloud(points)

@@ -70,12 +70,11 @@ def smooth(
 
     Args:
         filter_scale: a length such as ``"500 km"`` (numbers are km), or a variable along the grid's
-        dimensions with
-            units of length, for a scale that changes from place to place.
-        taper: a sharper cutoff instead of the Gaussian gain (see ``response``). no_normal_flow:
-        nothing flows across coasts. By default the boundary is natural (no flux), so that a field
-        that
-            is parallel up to the coast stays so. The edges of a region are natural in both cases.
+            dimensions with units of length, for a scale that changes from place to place.
+        taper: a sharper cutoff instead of the Gaussian gain (see ``response``).
+        no_normal_flow: nothing flows across coasts. By default the boundary is natural (no flux),
+            so that a field that is parallel up to the coast stays so. The edges of a region are
+            natural in both cases.
         vectors: names of the components, by default found by standard and usual names.
 
     Cells where a component is NaN are land: they stay NaN, and nothing passes through them. Cells

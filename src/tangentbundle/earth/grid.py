@@ -41,11 +41,11 @@ class Grid:
     along one dimension), and HEALPix.
 
     Attributes:
-        lat, lon: ``(n,)`` degrees. dims, shape: dimensions of the cells in the dataset, and their
-        sizes. cell: ``(cells,)`` the point of each cell; -1 for cells without coordinates. turns:
-        ``(cells,)`` complex, :math:`e^{i\theta}`: from components in a cell's own axes to east and
-        north at its
-            point.
+        lat, lon: ``(n,)`` degrees.
+        dims, shape: dimensions of the cells in the dataset, and their sizes.
+        cell: ``(cells,)`` the point of each cell; -1 for cells without coordinates.
+        turns: ``(cells,)`` complex, :math:`e^{i\theta}`: from components in a cell's own axes to
+            east and north at its point.
         axes: rows and columns of a regular grid, or None.
 
     >>> import xarray as xr

@@ -100,15 +100,14 @@ class Regridder:
 
     Args:
         source: a dataset with a vector field; points without a value in its first field are land.
-        Or a ``Grid``. target: a dataset with latitude and longitude in any layout. method:
-        ``"linear"`` in the triangles of the source, whose error is of second order in the distance
-        of the
-            points, or ``Kriging()``.
+            Or a ``Grid``.
+        target: a dataset with latitude and longitude in any layout.
+        method: ``"linear"`` in the triangles of the source, whose error is of second order in the
+            distance of the points, or ``Kriging()``.
         beyond: places outside of the source, behind its edge or on its land, get the vector of the
-        nearest point with
-            a value if that is at most so far, such as ``"100 km"``, and NaN otherwise. By default
-            they are refused. With ``Kriging``, whose standard deviations grow there, only places
-            further from all data are NaN.
+            nearest point with a value if that is at most so far, such as ``"100 km"``, and NaN
+            otherwise. By default they are refused. With ``Kriging``, whose standard deviations grow
+            there, only places further from all data are NaN.
         vectors: names of the components, by default found by standard and usual names.
 
     Attributes:

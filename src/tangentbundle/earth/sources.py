@@ -33,14 +33,13 @@ def load_wind(
 
     Args:
         source: a NetCDF, Zarr or GRIB file, a pattern such as ``wind_*.nc`` for several, or an
-        ``xarray.Dataset``. The
-            default is the series inside the package: US Navy FNOC monthly mean surface wind, 1982
-            to 1992, 5 degrees, 85 S to 85 N, public domain.
+            ``xarray.Dataset``. The default is the series inside the package: US Navy FNOC monthly
+            mean surface wind, 1982 to 1992, 5 degrees, 85 S to 85 N, public domain.
         u, v: names of the eastward and northward variables. By default they are found by standard
-        name, then by usual
-            names such as u10, uwnd or u; coordinates by standard name, units or name.
+            name, then by usual names such as u10, uwnd or u; coordinates by standard name, units or
+            name.
         provenance: a sentence on where the data come from; by default the dataset's title or
-        source.
+            source.
 
     >>> data = load_wind()
     >>> data.components.shape, data.points.shape, data.frames.shape

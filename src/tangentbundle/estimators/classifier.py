@@ -48,11 +48,14 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         activation: default ``NormTanh()``; ``Linear()`` for linear filters only, before the
-        readout. channels, taps, step: of the network; time is in units of the squared radius of a
-        cloud. dim: intrinsic dimension; default: the most frequent estimate among the first 25
-        training clouds. neighbors: of the median point of a cloud; default by size. validation:
-        share of the training clouds of every class that chooses when to stop. epochs, patience, lr,
-        batch_size: of the training. random_state: seed of weights, batches and validation share.
+            readout.
+        channels, taps, step: of the network; time is in units of the squared radius of a cloud.
+        dim: intrinsic dimension; default: the most frequent estimate among the first 25 training
+            clouds.
+        neighbors: of the median point of a cloud; default by size.
+        validation: share of the training clouds of every class that chooses when to stop.
+        epochs, patience, lr, batch_size: of the training.
+        random_state: seed of weights, batches and validation share.
 
     Attributes:
         classes_: labels

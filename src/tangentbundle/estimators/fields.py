@@ -31,11 +31,12 @@ class FieldDenoiser(FieldEstimator):
 
     Args:
         model: such as ``GaussianProcess(Tangent())``, ``Candidates([...])`` or
-        ``SpectralFilter()``; default as above. covariance: a ``Covariance`` or several: Gaussian
-        processes with these instead of the default ones. dim: intrinsic dimension, or a rule to
-        estimate it; default estimated. manifold: a known manifold, for exact tangent spaces;
-        answers are then tangent to it. random_state: seed of the samples that hyperparameters and
-        scores are computed on.
+            ``SpectralFilter()``; default as above.
+        covariance: a ``Covariance`` or several: Gaussian processes with these instead of the
+            default ones.
+        dim: intrinsic dimension, or a rule to estimate it; default estimated.
+        manifold: a known manifold, for exact tangent spaces; answers are then tangent to it.
+        random_state: seed of the samples that hyperparameters and scores are computed on.
 
     Attributes:
         posterior_: the fitted model.
@@ -92,14 +93,16 @@ class FieldInterpolator(FieldEstimator):
     mean as the first guess.
 
     Args:
-        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``. covariance: a
-        ``Covariance`` or several: Gaussian processes with these instead of the default ones. dim:
-        intrinsic dimension, or a rule to estimate it; default estimated. manifold: a known
-        manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent spaces. support:
-        further points ``(s, D)`` of the manifold, without vectors: better tangent spaces. history:
-        past ambient fields ``(T, m, D)``. history_points: where they were measured, ``(m, D)``;
-        default: at the points of ``fit``. random_state: seed of the samples that hyperparameters
-        and scores are computed on.
+        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``.
+        covariance: a ``Covariance`` or several: Gaussian processes with these instead of the
+            default ones.
+        dim: intrinsic dimension, or a rule to estimate it; default estimated.
+        manifold: a known manifold, such as ``manifolds.Sphere(2)`` for the Earth, for exact tangent
+            spaces.
+        support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces.
+        history: past ambient fields ``(T, m, D)``.
+        history_points: where they were measured, ``(m, D)``; default: at the points of ``fit``.
+        random_state: seed of the samples that hyperparameters and scores are computed on.
 
     Attributes: as of ``FieldDenoiser``.
 

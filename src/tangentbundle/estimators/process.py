@@ -24,15 +24,14 @@ class GaussianProcess(Model):
 
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a
-        history it is
-            ``from_history(covariance)``, and the field's mean is that of the history.
+            history it is ``from_history(covariance)``, and the field's mean is that of the history.
         sites: number of observations that a prediction uses, half of them near and one by one, half
-        of them means of
-            cells further away; hyperparameters are fitted to at most this number, at least 8.
-            Default: 640 where components are independent, otherwise 320.
+            of them means of cells further away; hyperparameters are fitted to at most this number,
+            at least 8. Default: 640 where components are independent, otherwise 320.
         rows: most rows of the matrix whose likelihood determines them; it is factored some twenty
-        times. steps: most steps of the search for hyperparameters. uses_history: whether a history
-        is taken into account where there is one.
+            times.
+        steps: most steps of the search for hyperparameters.
+        uses_history: whether a history is taken into account where there is one.
     """
 
     covariance: Covariance

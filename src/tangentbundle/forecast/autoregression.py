@@ -34,9 +34,10 @@ class Autoregression(ForecastMethod):
 
     Args:
         lags: steps back of own vectors; those beyond the recent window or a sixteenth of the record
-        are left out. reach: largest lead time with coefficients; anomalies are zero beyond.
-        neighbors: number of neighbours. penalties: candidates for the ridge penalty, in units of
-        the mean variance of a feature.
+            are left out.
+        reach: largest lead time with coefficients; anomalies are zero beyond.
+        neighbors: number of neighbours.
+        penalties: candidates for the ridge penalty, in units of the mean variance of a feature.
     """
 
     lags: tuple[int, ...] = (0, 1, 2)

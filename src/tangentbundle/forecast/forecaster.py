@@ -38,12 +38,12 @@ class FieldForecaster(BaseEstimator):
         period: steps of a cycle in time; default no cycle.
 
     Attributes:
-        climate_: mean and cycle of the training series. fitted_: the fitted method. skill_: a
-        ``LeadSkill(lead, error, persistence, climatology)`` for each lead time up to the first at
-        which the
-            forecast reverts to the climatology: root mean square errors of held-out forecasts, in
-            units of the series, with the skill ``over_climatology``. Empty if the record is too
-            short to hold out any.
+        climate_: mean and cycle of the training series.
+        fitted_: the fitted method.
+        skill_: a ``LeadSkill(lead, error, persistence, climatology)`` for each lead time up to the
+            first at which the forecast reverts to the climatology: root mean square errors of
+            held-out forecasts, in units of the series, with the skill ``over_climatology``. Empty
+            if the record is too short to hold out any.
         normal_share_: share of the series' energy off the tangent spaces, lost by projection.
 
     >>> import numpy as np, tangentbundle as tb

@@ -49,9 +49,9 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
     """Read a vector field, or points, from a file.
 
     Args:
-        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, by its suffix. request: names
-        of columns and what to do with unusable rows; by default columns are guessed by name (see
-            ``Field.notes``) and unusable rows are refused.
+        path: CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr, by its suffix.
+        request: names of columns and what to do with unusable rows; by default columns are guessed
+            by name (see ``Field.notes``) and unusable rows are refused.
     """
     request = request or Request()
     if request.up not in ("", "x", "y", "z"):

@@ -68,9 +68,8 @@ class BundleConv(Configured):
 
     Args:
         filters: the taps instead, any filters of this library; the identity is among them only if
-        listed. A field that
-            is a ``torch.nn.Parameter``, such as the time of ``Heat``, or a ``torch.nn.Module``,
-            such as the function of ``Spectral``, is learned with the weights.
+            listed. A field that is a ``torch.nn.Parameter``, such as the time of ``Heat``, or a
+            ``torch.nn.Module``, such as the function of ``Spectral``, is learned with the weights.
         method: how filters are evaluated; by default the operator's size decides.
 
     >>> import torch, tangentbundle as tb

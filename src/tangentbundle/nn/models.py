@@ -54,17 +54,19 @@ class TNN(Configured):
     ``(..., n, d, channels[-1])``.
 
     Args:
-        channels: widths, input first: ``[1, 8, 4, 1]`` is the paper's. taps: K, counted from the
-        identity tap k = 0. step: sampling interval :math:`T_s`. filters: instead of taps and step,
-        the filters of every layer (a D-TNN); each learns its own copy of their
-            parameters.
+        channels: widths, input first: ``[1, 8, 4, 1]`` is the paper's.
+        taps: K, counted from the identity tap k = 0.
+        step: sampling interval :math:`T_s`.
+        filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own
+            copy of their parameters.
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no
-        frames; the paper's
-            experiments use ``Coordinatewise(torch.tanh)``. Each layer has its own copy, see
-            ``Activation``.
-        output: nonlinearity of the last layer, default none. readout: such as ``SumReadout`` or
-        ``InvariantReadout``, for numbers or classes instead of fields. method: how filters are
-        evaluated; by default the operator's size decides. seed: of the initial weights.
+            frames; the paper's experiments use ``Coordinatewise(torch.tanh)``. Each layer has its
+            own copy, see ``Activation``.
+        output: nonlinearity of the last layer, default none.
+        readout: such as ``SumReadout`` or ``InvariantReadout``, for numbers or classes instead of
+            fields.
+        method: how filters are evaluated; by default the operator's size decides.
+        seed: of the initial weights.
 
     >>> import torch, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(

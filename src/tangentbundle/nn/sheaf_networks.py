@@ -175,9 +175,9 @@ class SheafTNN(SheafNetwork):
     network.
 
     Args:
-        order: K. filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``;
-        each layer learns its own copy
-            of their parameters.
+        order: K.
+        filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``; each layer
+            learns its own copy of their parameters.
         others: as of ``SheafDiffusion``; the sheaf is made of the first signal.
 
     >>> import torch, tangentbundle as tb

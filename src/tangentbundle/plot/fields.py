@@ -44,12 +44,15 @@ def field(
     Surfaces in space, meshes and dense clouds alike, are shaded and hide what lies behind them.
 
     Args:
-        points: ``(n, D)``; for D > 3 the three principal axes are shown. vectors: ambient vectors
-        ``(n, D)``, or None for points alone. faces: triangles ``(f, 3)`` of a mesh. surface: more
-        points ``(m, 3)`` of the surface, to shade it well where ``points`` are few. color: a number
-        for each point ``(n,)``; by default the length of its vector. label, top: name and end of
-        the colour scale. arrows: the largest number of arrows, spread evenly. scale: length of an
-        arrow for a vector of length one; by default long arrows reach the next one.
+        points: ``(n, D)``; for D > 3 the three principal axes are shown.
+        vectors: ambient vectors ``(n, D)``, or None for points alone.
+        faces: triangles ``(f, 3)`` of a mesh.
+        surface: more points ``(m, 3)`` of the surface, to shade it well where ``points`` are few.
+        color: a number for each point ``(n,)``; by default the length of its vector.
+        label, top: name and end of the colour scale.
+        arrows: the largest number of arrows, spread evenly.
+        scale: length of an arrow for a vector of length one; by default long arrows reach the next
+            one.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()

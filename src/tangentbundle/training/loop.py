@@ -133,24 +133,26 @@ def fit(
 
     Args:
         data: batches, anything that ``loss(net, batch)`` takes; with the default loss
-        ``(*inputs, target)``. loss: a function ``loss(net, batch)`` that returns a number, or for
-        ``training.Replicas`` one for each
-            ``(R,)``: each then stops by itself. ``training.Criterion(function)`` makes one of a
-            function of prediction and target.
-        epochs: passes through the data at most. lr, optimizer: Adam with this rate, or a function
-        from parameters to an optimiser. schedule: a factor of the rate for every epoch, such as
-        ``lambda epoch: 0.999**epoch``. validation: batches whose mean loss chooses the best
-        weights. By default the mean loss of ``data`` does; after
-            an epoch of several steps it is computed again, since every step has changed the
-            weights.
+            ``(*inputs, target)``.
+        loss: a function ``loss(net, batch)`` that returns a number, or for ``training.Replicas``
+            one for each ``(R,)``: each then stops by itself. ``training.Criterion(function)`` makes
+            one of a function of prediction and target.
+        epochs: passes through the data at most.
+        lr, optimizer: Adam with this rate, or a function from parameters to an optimiser.
+        schedule: a factor of the rate for every epoch, such as ``lambda epoch: 0.999**epoch``.
+        validation: batches whose mean loss chooses the best weights. By default the mean loss of
+            ``data`` does; after an epoch of several steps it is computed again, since every step
+            has changed the weights.
         patience: stop after this number of epochs without an improvement by more than
-        ``min_delta``. clip: largest norm of the gradient, of each replica by itself. accumulate:
-        batches whose mean gradient gives one step. checkpoint: a folder, or
-        ``training.Checkpoint(folder, every=seconds)``. A checkpoint that is there is resumed,
-            to the same numbers as an uninterrupted run. Networks that ``save`` cannot write are
-            refused at once.
-        seed: of the order of the batches. fabric: a launched ``lightning_fabric.Fabric``: one step
-        uses ``accumulate`` batches of every process.
+            ``min_delta``.
+        clip: largest norm of the gradient, of each replica by itself.
+        accumulate: batches whose mean gradient gives one step.
+        checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that
+            is there is resumed, to the same numbers as an uninterrupted run. Networks that ``save``
+            cannot write are refused at once.
+        seed: of the order of the batches.
+        fabric: a launched ``lightning_fabric.Fabric``: one step uses ``accumulate`` batches of
+            every process.
 
     >>> import torch, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(
