@@ -213,3 +213,50 @@ def test_few_points_have_a_dimension_that_their_neighbours_span(n, ambient):
     for seed in range(6):
         points = np.random.default_rng(seed).standard_normal((n, ambient))
         assert TangentBundle.from_points(points).rank <= n - 1
+
+
+def grid(*counts, spacing):
+    axes = [step * np.arange(count) for count, step in zip(counts, spacing, strict=True)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(counts))
+
+
+STRETCHED = [
+    ((40, 40), (1.0, 2.5)),
+    ((40, 40), (1.0, 3.0)),
+    ((60, 20), (1.0, 3.3)),
+    ((30, 50), (4.0, 1.0)),
+    ((100, 8), (0.1, 0.7)),
+    ((50, 50), (1.0, 12.0)),
+    ((40, 40), (1.0, 25.0)),
+    ((12, 12, 12), (1.0, 1.0, 2.0)),
+    ((15, 15, 15), (1.0, 4.0, 4.0)),
+]
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.05])
+@pytest.mark.parametrize("counts, spacing", STRETCHED)
+def test_stretched_grids_have_the_dimension_of_their_space(counts, spacing, jitter):
+    """Rows of a grid are no manifolds of their own, however far apart they are."""
+    points = grid(*counts, spacing=spacing)
+    points += jitter * min(spacing) * np.random.default_rng(0).standard_normal(points.shape)
+    assert found(points) == len(counts)
+    assert found(turned(points, len(counts) + 1, seed=1)) == len(counts)
+
+
+def test_rows_that_decide_the_dimension_are_warned_of():
+    with pytest.warns(DimensionWarning, match="dim=1"):
+        bundle = TangentBundle.from_points(grid(40, 30, spacing=(1.0, 4.0)))
+    field = np.random.default_rng(0).standard_normal((1200, 2))
+    np.testing.assert_allclose(bundle.to_ambient(bundle.to_coordinates(field)), field)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [150, 500, 2000])
+def test_curves_stay_curves(n, seed):
+    """Windings of a spiral, and two circles, are near each other in places; they are no grids."""
+    rng = np.random.default_rng(seed)
+    turns = np.sqrt(rng.uniform(25.0, 400.0, n))
+    spiral = np.stack([turns * np.cos(turns), turns * np.sin(turns)], axis=1)
+    circles = Sphere(1).sample(n, seed=seed) * np.where(np.arange(n) % 2, 1.0, 1.3)[:, None]
+    helix = np.stack([np.cos(turns), np.sin(turns), 0.4 * turns], axis=1)
+    assert found(spiral) == found(circles) == found(helix) == 1

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.errors import InvalidInputError, MissingColumnsError, MissingExtraError
+from tangentbundle.errors import (
+    InvalidInputError,
+    IsolatedPointsError,
+    MissingColumnsError,
+    MissingExtraError,
+)
 from tangentbundle.interop import (
     AttachBundle,
     from_meshio,
@@ -120,6 +125,19 @@ def test_pyg_takes_normals_and_triangles(pyg):
     assert torch.equal(meshed.frames, same.frames) and torch.equal(
         meshed.bundle.frames, same.frames
     )
+
+
+def test_pyg_clouds_with_isolated_points(pyg):
+    """They are named, and every point gets a neighbour where the user allows wider balls."""
+    from torch_geometric.data import Data
+
+    points = tb.manifolds.Sphere(2).sample(200, seed=0)
+    points[0] *= 1.6
+    data = Data(pos=torch.from_numpy(points), name="cloud 17")
+    with pytest.raises(IsolatedPointsError, match=r"cloud 17.*widen=True"):
+        AttachBundle(neighbors=12, dim=2)(data)
+    graph = AttachBundle(widen=True, neighbors=12, dim=2)(data).bundle.graph
+    assert graph.degrees.min() == 1
 
 
 def test_pyg_data_that_hold_no_bundle_are_refused(pyg):

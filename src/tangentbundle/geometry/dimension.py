@@ -9,15 +9,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from ..arrays import positive
 from ..errors import DimensionWarning, InvalidInputError, outside
 from .frames import MAX_VARIANCES, local_pca, pca_of_nearest
 from .graph import radius_graph
-from .search import sample_rows, sampled_nearest
+from .search import nearest_distances, sample_rows, sampled_nearest
 
 SIZES = (6, 8, 12, 16, 24, 32, 48)
 """Neighbourhood sizes looked at, smallest first."""
+
+LINKED_NEIGHBORS = 8
+"""Nearest neighbours that may belong to the same sheet as a point."""
+
+MIN_ALIGNMENT = 0.9
+"""A neighbour is on a point's sheet if the tangent space has this share of the displacement."""
+
+MIN_SHEETS, MIN_POINTS_OF_SHEET = 4, 5
+"""So many sheets, with so many points each on average, are rows of a grid rather than a manifold in
+pieces."""
+
+CHECKED_POINTS = 200
+"""Points at which the largest neighbourhoods are compared with those that decided."""
 
 Spectra = Iterable[tuple[int, np.ndarray]]
 """Neighbourhood sizes, and the variances ``(m, q)`` of m neighbourhoods of that size,
@@ -107,7 +122,20 @@ class WidestGap(DimensionRule):
 
     def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
         n = len(points)
-        return self.compare(_sampled_spectra(points, [k for k in SIZES if k <= n // 4] or [n - 1]))
+        sizes = [size for size in SIZES if size <= n // 4] or [n - 1]
+        local = self.compare(_sampled_spectra(points, sizes))
+        dim = self.combine(local)
+        if dim == points.shape[1]:
+            return local
+        across = self.compare(_spectra_at_checked_points(points, sizes[-1]))
+        dim_across = self.combine(across)
+        if dim_across <= dim:
+            return local
+        sheets = num_sheets(points, dim)
+        if sheets >= MIN_SHEETS and n >= MIN_POINTS_OF_SHEET * sheets:
+            _warn_of_sheets(dim, dim_across, sheets, sizes[-1])
+            return across
+        return local
 
     def compare(self, spectra: Spectra) -> np.ndarray:
         """Local dimensions ``(m,)`` from the variances of neighbourhoods of several sizes."""
@@ -144,6 +172,54 @@ def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
                 :, :MAX_VARIANCES
             ],
         )
+
+
+def _spectra_at_checked_points(points: Any, size: int) -> Spectra:
+    """Variances of the neighbourhoods of one size of ``CHECKED_POINTS`` points."""
+    rows = sample_rows(points)
+    rows = rows[:: max(1, len(rows) // CHECKED_POINTS)]
+    distances, indices = nearest_distances(points, size, rows)
+    pca = pca_of_nearest(points, distances, indices, points[rows], axes=0)
+    yield size, pca.variances[:, :MAX_VARIANCES]
+
+
+def num_sheets(points: Any, dim: int) -> float:
+    r"""How many sheets of dimension ``dim`` a cloud consists of, each weighted by its size.
+
+    A point is joined to those of its nearest neighbours that lie along its tangent space. With
+    shares :math:`p_k` of the points in sheet k the number is :math:`1/\sum_k p_k^2`: a few single
+    points count for nothing.
+
+    >>> x, y = np.meshgrid(np.arange(40.0), 5.0 * np.arange(10.0))
+    >>> round(num_sheets(np.stack([x.ravel(), y.ravel()], axis=1), dim=1))
+    10
+    """
+    n = len(points)
+    size = min(LINKED_NEIGHBORS, n - 1)
+    distances, indices = nearest_distances(points, size)
+    few = min(size, 2 * dim)
+    pca = pca_of_nearest(points, distances[:, :few], indices[:, :few], points[:], axes=dim)
+    cloud = np.asarray(points)
+    steps = cloud[indices] - cloud[:, None]
+    along = np.linalg.norm(steps @ pca.axes, axis=2)
+    aligned = along >= MIN_ALIGNMENT * distances
+    rows = np.repeat(np.arange(n), aligned.sum(axis=1))
+    links = sparse.coo_array((np.ones(len(rows)), (rows, indices[aligned])), shape=(n, n))
+    labels = connected_components(links, directed=False)[1]
+    shares = np.bincount(labels) / n
+    return float(1.0 / np.square(shares).sum())
+
+
+def _warn_of_sheets(dim: int, dim_across: int, sheets: float, size: int) -> None:
+    shapes = {1: "curves", 2: "surfaces"}.get(dim, f"sheets of dimension {dim}")
+    warnings.warn(
+        f"the points lie on about {sheets:.0f} {shapes}, such as the rows of a stretched grid, and "
+        f"{size} neighbours of a point span {dim_across} dimensions: the dimension is taken as "
+        f"{dim_across}. Give dim={dim} if each of the {shapes} is a manifold by itself, and "
+        f"dim={dim_across} to silence this.",
+        DimensionWarning,
+        stacklevel=outside(),
+    )
 
 
 def resolve_dimension(

@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..arrays import points_array
 from ..bundle import TangentBundle
-from ..errors import MissingColumnsError
+from ..errors import IsolatedPointsError, MissingColumnsError
 from ..extras import extra
 from ..geometry.known_frames import normal_frames
+from ..geometry.search import nearest_distances
 from ..operators import LinearOperator, join
 
 
@@ -86,6 +88,9 @@ class AttachBundle:
     the transforms of a data set; in a model, ``laplacian_of(batch)`` is the operator of a batch.
     ``options`` are those of ``TangentBundle.from_points``.
 
+    A cloud in which a point has no neighbour is refused. With ``widen`` the neighbourhoods of such
+    a cloud become as large as the largest distance of a point to its nearest one.
+
     >>> import tangentbundle as tb
     >>> from torch_geometric.data import Data
     >>> points = torch.from_numpy(tb.manifolds.Sphere(2).sample(200, seed=0))
@@ -93,7 +98,8 @@ class AttachBundle:
     2
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, widen: bool = False, **options: Any) -> None:
+        self.widen = widen
         self.options = options
 
     def __call__(self, data: Any) -> Any:
@@ -101,12 +107,34 @@ class AttachBundle:
             raise MissingColumnsError(
                 "AttachBundle needs the points as data.pos (n, D); this Data has none."
             )
-        known = {name: value for name, value in self.options.items() if name != "dim"}
-        frames = None if data.get("normal") is None else normal_frames(data.normal)
-        if data.get("face") is not None and not known:
-            bundle = TangentBundle.from_mesh(data.pos, data.face.T.cpu().numpy(), frames=frames)
-        elif frames is not None:
-            bundle = TangentBundle.from_frames(data.pos, frames, **known)
-        else:
-            bundle = TangentBundle.from_points(data.pos, **self.options)
+        try:
+            bundle = self._bundle(data, self.options)
+        except IsolatedPointsError as error:
+            if not self.widen:
+                raise IsolatedPointsError(
+                    f"{error} This is in {data}; AttachBundle(widen=True) gives such clouds larger "
+                    "neighbourhoods."
+                ) from error
+            bundle = self._bundle(data, self._widened_options(data))
         return data.clone().update(_contents(bundle))
+
+    def _widened_options(self, data: Any) -> dict[str, Any]:
+        """The options with the least ``eps`` at which every point has a neighbour."""
+        points, _ = points_array(data.pos)
+        distances, _ = nearest_distances(points, 1)
+        options = {name: value for name, value in self.options.items() if name != "neighbors"}
+        options["eps"] = float(distances.max() * (1 + 1e-6)) ** 2
+        return options
+
+    @staticmethod
+    def _bundle(data: Any, options: dict[str, Any]) -> TangentBundle:
+        for_frames = {name: value for name, value in options.items() if name != "dim"}
+        if data.get("normal") is not None:
+            frames = normal_frames(data.normal)
+        else:
+            frames = None
+        if data.get("face") is not None and not for_frames:
+            return TangentBundle.from_mesh(data.pos, data.face.T.cpu().numpy(), frames=frames)
+        if frames is not None:
+            return TangentBundle.from_frames(data.pos, frames, **for_frames)
+        return TangentBundle.from_points(data.pos, **options)
