@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import warnings
+import zipfile
 from dataclasses import replace
 
 import meshio
@@ -480,6 +481,13 @@ def test_missing_and_pickled_files(tmp_path):
         read_field(tmp_path / "none.csv")
     np.savez(tmp_path / "a.npz", points=np.array([object()] * 4))
     with pytest.raises(TangentBundleError, match="never read"):
+        read_field(tmp_path / "a.npz")
+
+
+def test_members_of_npz_files_that_are_no_arrays(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("points.npy", b"not an array")
+    with pytest.raises(DamagedFileError, match="points.* is no array"):
         read_field(tmp_path / "a.npz")
 
 

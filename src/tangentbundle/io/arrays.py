@@ -248,7 +248,11 @@ def _load(path: Path) -> dict[str, np.ndarray]:
             size = sum(info.file_size for info in archive.infolist())
         require_memory(2.0 * size, f"reading {path.name}", "Split it, or sample rows.")
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
+        for name, value in arrays.items():
+            if not isinstance(value, np.ndarray):  # NumPy gives the bytes of other members
+                raise ValueError(f"its member {name} is no array")
+        return arrays
     except MemoryLimitError:
         raise
     # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
