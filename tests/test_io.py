@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import tangentbundle as tb
 from tangentbundle.earth.sources import wind_folder
 from tangentbundle.errors import (
+    DamagedFileError,
     InvalidInputError,
     MissingColumnsError,
     OutputError,
@@ -487,7 +488,7 @@ def test_missing_and_pickled_files(tmp_path):
 def test_members_of_npz_files_that_are_no_arrays(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("points.npy", b"not an array")
-    with pytest.raises(DamagedFileError, match="points.* is no array"):
+    with pytest.raises(DamagedFileError, match="is no array"):
         read_field(tmp_path / "a.npz")
 
 
