@@ -381,9 +381,10 @@ def test_surfaces_are_shaded_and_turn_together(browser, folder):
     assert all("mesh3d" in kinds for kinds in visit.figures("p.data.map((t) => t.type)"))
     eye = {"x": 0.1, "y": 2, "z": 0.3}
     visit.page.evaluate(
-        """(eye) => { for (const x of [3, 2, 1, eye.x])  // a drag: events follow each other quickly
+        """(eye) => {
             const plot = document.querySelectorAll('.plot')[1];
-            plot.emit('plotly_relayouting', {'scene.camera.eye': {...eye, x}}); }""",
+            for (const x of [3, 2, 1, eye.x])  // a drag: events follow each other quickly
+                plot.emit('plotly_relayouting', {'scene.camera.eye': {...eye, x}}); }""",
         eye,
     )
     visit.page.wait_for_function(

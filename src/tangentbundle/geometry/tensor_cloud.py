@@ -73,7 +73,9 @@ class TensorCloud:
         return len(self.points)
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        return host(self.points[torch.as_tensor(rows, device=self.points.device)])
+        if not isinstance(rows, slice):
+            rows = torch.as_tensor(rows, device=self.points.device)
+        return host(self.points[rows])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return host(self.points)
