@@ -94,7 +94,7 @@ def measure(name: str, n: int, neighbors: int | None, seed: int) -> list[Row]:
     bundle = tb.TangentBundle.from_points(case.sample(n, seed), dim=case.dim, neighbors=neighbors)
     for kind, exact in zip(("functions", "fields"), case.exact(), strict=True):
         part = bundle.scalar() if kind == "functions" else bundle
-        lap = part.laplacian(calibrate=KernelMoments(), order=1)
+        lap = part.laplacian(calibrate=KernelMoments(), terms=1)
         deficits = lap.scale * lap.spectrum(len(exact), tol=1e-7)[0]
         for constant, scale in (("kernel", lap.scale), ("sample", part.laplacian().scale)):
             for order in (1, 2, 3):

@@ -105,7 +105,7 @@ def orders() -> None:
     labels, found = np.unique(exact, return_inverse=True)[1], []
     for k in (20, 30, 45, 70, 110, 170, 260, 400):
         bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=k)
-        lap = bundle.laplacian(calibrate=KernelMoments(), order=1)
+        lap = bundle.laplacian(calibrate=KernelMoments(), terms=1)
         deficits = lap.scale * lap.spectrum(30, tol=1e-6)[0]
         errors = [bundle.eps]
         for scale in (lap.scale, bundle.laplacian().scale):

@@ -49,9 +49,9 @@ def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.ConnectionLapl
     """The Laplacian of the sphere, order 1; rank 1 is the scalar bundle, rank 3 three copies of
     it."""
     bundle = tb.TangentBundle.from_points(sphere(n), dim=2, neighbors=neighbors)
-    lap = (bundle if rank == 2 else bundle.scalar()).laplacian(order=1)
+    lap = (bundle if rank == 2 else bundle.scalar()).laplacian(terms=1)
     if rank == 3:
-        lap.values, lap.dim = (lap.values * torch.eye(3, device=DEVICE)).contiguous(), 3
+        lap.values, lap.rank = (lap.values * torch.eye(3, device=DEVICE)).contiguous(), 3
     return lap
 
 
@@ -169,12 +169,12 @@ def products(bandwidth: float) -> list[dict]:
     for rank in (1, 2, 3):
         laplacian = sphere_laplacian(LARGE, 32, rank)
         edges = laplacian.num_edges
-        csr = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order)
+        csr = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.curve_order)
         sliced = SlicedMatrix.from_csr(csr)
-        curve = along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order)
+        curve = along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order)
         for channels in (1, 4, 16, 32, 64) if rank == 2 else (16,):
             x = torch.randn(LARGE, rank, channels, device=DEVICE)
-            inside, out = x[sliced.order.long()].contiguous(), torch.empty_like(x)
+            inside, out = x[sliced.curve_order.long()].contiguous(), torch.empty_like(x)
             row = {
                 "what": "product",
                 "n": LARGE,
@@ -189,11 +189,11 @@ def products(bandwidth: float) -> list[dict]:
             row |= {"floor_ms": floor, "share_of_floor": floor / row["ms"]}
             row["user_order_ms"] = milliseconds(lambda: laplacian @ x)  # noqa: B023
             if channels == 16:
-                sorted_x = x.double()[csr.order.long()]
+                sorted_x = x.double()[csr.curve_order.long()]
                 exact = torch.empty_like(sorted_x)
-                double = along_curve(csr.indptr, csr.cols, csr.values.double(), csr.order)
+                double = along_curve(csr.indptr, csr.cols, csr.values.double(), csr.curve_order)
                 reference_step(double, sorted_x, sorted_x, exact, (1.0, 0.0, 0.0))
-                got = laplacian.average(x)[csr.order.long()]
+                got = laplacian.average(x)[csr.curve_order.long()]
                 row["relative_error"] = float((got - exact).norm() / exact.norm())
                 del exact, double, sorted_x, got
             if rank == 2:
@@ -333,11 +333,11 @@ def growth(most: int) -> list[dict]:
     for n in (int(10**e) for e in np.arange(4, np.log10(most) + 1e-9, 0.5)):
         laplacian = sphere_laplacian(n, 32)
         sliced = SlicedMatrix.from_csr(
-            BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.order)
+            BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.curve_order)
         )
         x = torch.randn(n, 2, 4, device=DEVICE)
         curve, out = (
-            along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order),
+            along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order),
             torch.empty_like(x),
         )
         ms = milliseconds(lambda: step(curve, x, x, out, (1.0, 0.0, 0.0)))  # noqa: B023

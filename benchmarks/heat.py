@@ -28,7 +28,7 @@ def run() -> list[Row]:
     """
     points = tb.manifolds.Sphere(2).sample(POINTS, seed=0)
     bundle = tb.TangentBundle.from_points(points, neighbors=NEIGHBORS)
-    exact, second = bundle.laplacian(order=1), bundle.laplacian(order=2)
+    exact, second = bundle.laplacian(terms=1), bundle.laplacian(terms=2)
     signal = np.random.default_rng(0).standard_normal((POINTS, 2, CHANNELS))
     rows = []
     for t in (0.01, 0.1):

@@ -22,7 +22,7 @@ def _size(n: int) -> Row:
     points = tb.manifolds.Sphere(2).sample(n, seed=0, dtype=np.float32)
     laplacian = tb.TangentBundle.from_points(points, neighbors=32, dim=2).laplacian()
     x = torch.randn(n, 2, CHANNELS)
-    taken = seconds(lambda: tb.Heat(0.001)(laplacian, x, tb.Chebyshev(order=ORDER)))
+    taken = seconds(lambda: tb.Heat(0.001)(laplacian, x, tb.Chebyshev(degree=ORDER)))
     edges = laplacian.num_edges
     return {
         "what": "n",

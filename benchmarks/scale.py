@@ -25,7 +25,7 @@ def errors(d: int, n: int, k: int, seed: int) -> tuple[float, float, float, floa
     sphere = tb.manifolds.Sphere(d)
     exact = sphere.vector_spectrum(GROUPS[d])
     bundle = tb.TangentBundle.from_points(sphere.sample(n, seed=seed), dim=d, neighbors=k)
-    lap, default = bundle.laplacian(calibrate=KernelMoments(), order=1), bundle.laplacian()
+    lap, default = bundle.laplacian(calibrate=KernelMoments(), terms=1), bundle.laplacian()
     found = lap.spectrum(len(exact), tol=1e-6)[0]
     relative, better = found / exact - 1, default.generator(lap.scale * found) / exact - 1
     return (

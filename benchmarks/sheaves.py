@@ -35,7 +35,7 @@ from .harness import RESULTS, MissingBaseline, Row, load, print_table, save
 FOLDER = Path(
     os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs")
 )
-SPLITS, DIM, CHANNELS, ORDER = 10, 3, 20, 2
+SPLITS, DIM, CHANNELS, TAPS = 10, 3, 20, 3
 GPU_JOBS = 4
 """Processes that share a GPU."""
 
@@ -126,7 +126,7 @@ def network(
         )
     options["seed"] = seed
     if row.startswith("SheafTNN"):
-        return nn.SheafTNN(inputs, CHANNELS, outputs, BUILDERS[row](), order=ORDER, **options)
+        return nn.SheafTNN(inputs, CHANNELS, outputs, BUILDERS[row](), taps=TAPS, **options)
     return nn.SheafDiffusion(inputs, CHANNELS, outputs, BUILDERS[row](), **options)
 
 

@@ -24,7 +24,7 @@ def laplacian(name="S2", dtype=torch.float64):
     space, n, order = SPACES[name]
     points = torch.from_numpy(space.sample(n, seed=0)).to(dtype)
     bundle = tb.TangentBundle.from_points(points, dim=space.dim)
-    return (bundle.scalar() if name.startswith("functions") else bundle).laplacian(order=order)
+    return (bundle.scalar() if name.startswith("functions") else bundle).laplacian(terms=order)
 
 
 def filters_at(t):

@@ -287,7 +287,7 @@ ON_GRAPHS = {
     "scalar degrees": lambda: nn.SheafTNN(
         4, 3, 2, layers=1, normalization=tb.operators.ScalarDegrees(np.float32(0.5))
     ),
-    "powers": lambda: nn.SheafTNN(4, 3, 2, order=np.int64(3)),
+    "powers": lambda: nn.SheafTNN(4, 3, 2, taps=np.int64(4)),
     "filters": lambda: nn.SheafTNN(
         4, 3, 2, filters=[tb.Heat(0.0), Rational(parameter(0.7)) + tb.Heat(0.3)]
     ),

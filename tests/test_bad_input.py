@@ -115,7 +115,7 @@ def test_very_few_points_work_or_say_why(n):
                 lap = TangentBundle.from_points(SPHERE[:n], dim=dim).laplacian()
             except TangentBundleError:
                 continue
-        assert np.isfinite(lap @ np.ones((n, lap.dim, 1))).all()
+        assert np.isfinite(lap @ np.ones((n, lap.rank, 1))).all()
 
 
 def test_isolated_points():

@@ -34,7 +34,7 @@ def test_points_and_frames_come_back_in_the_users_order():
     bundle = TangentBundle.from_points(points)
     np.testing.assert_array_equal(bundle.points, points)
     assert not np.array_equal(bundle.sorted_points, points)  # inside, they follow the curve
-    np.testing.assert_array_equal(bundle.sorted_points, points[bundle.order])
+    np.testing.assert_array_equal(bundle.sorted_points, points[bundle.curve_order])
     exact = Torus().frames(points)
     given = TangentBundle.from_frames(points, exact)
     np.testing.assert_array_equal(given.frames, exact)
@@ -182,7 +182,7 @@ def test_scalar_bundle():
 def test_scalar_bundle_is_the_graph_laplacian():
     """Rows: averages over neighbours less the value itself, weights without the density."""
     bundle = bundle_of(FlatTorus((1.0, 0.7)), Uniform())
-    lap = bundle.scalar().laplacian(order=1)
+    lap = bundle.scalar().laplacian(terms=1)
     graph = bundle.graph
     adjacency = graph.to_scipy().toarray() > 0
     degree = adjacency.sum(axis=1)

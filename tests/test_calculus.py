@@ -143,7 +143,7 @@ def test_contract_of_maps(name):
     points = torch.from_numpy(SPHERE.sample(60, seed=1))
     calculus = Derivatives(tb.TangentBundle.from_points(points, dim=2))
     linear_map = MAPS[name](calculus)
-    n, p, q = 60, linear_map.dim, linear_map.out_dim
+    n, p, q = 60, linear_map.rank, linear_map.out_rank
     x = torch.randn(3, n, p, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     dense = torch.from_numpy(linear_map.to_scipy().toarray())
     expected = torch.einsum("ij,bjc->bic", dense, x.reshape(3, n * p, 2)).reshape(3, n, q, 2)

@@ -73,7 +73,7 @@ def filters(lap):
 def test_on_the_scalar_bundle_a_filter_is_manifold_convolution(name, method):
     r"""The integral of h(t) e^(-tL) f dt, by dense exponentials of the Laplacian of functions."""
     lap = laplacian(name, scalar=True)
-    assert lap.dim == 1
+    assert lap.rank == 1
     matrix = -lap.to_dense().numpy()  # positive, as is usual for functions
     f = random_signal(lap)
     for t in (0.5 * lap.scale, 20 * lap.scale):
@@ -93,7 +93,7 @@ def test_on_the_scalar_bundle_a_filter_is_manifold_convolution(name, method):
 def test_the_scalar_bundle_knows_nothing_of_frames(name):
     """Its operator is the weighted graph's: D^-1 W D^-1 with unit rows, less the identity."""
     whole = bundle(name).scalar()
-    lap = whole.laplacian(order=1)
+    lap = whole.laplacian(terms=1)
     graph = whole.graph
     weights = graph.to_scipy().toarray()
     kernel = whole.kernel

@@ -25,7 +25,7 @@ from tangentbundle.errors import (
 )
 from tangentbundle.geometry import pipeline
 from tangentbundle.geometry.graph import radius_graph
-from tangentbundle.geometry.ordering import curve_order
+from tangentbundle.geometry.ordering import order_along_curve
 from tangentbundle.geometry.pipeline import Scale
 from tangentbundle.geometry.search import ball_edges
 from tangentbundle.geometry.small_matrices import jacobi, leading, polar_factors
@@ -74,7 +74,7 @@ def test_bundles_equal_those_of_the_cpu(name, dtype, monkeypatch):
         expected = tb.TangentBundle.from_points(x, **options)
         on_device(monkeypatch)
         bundle = tb.TangentBundle.from_points(x, **options)
-    np.testing.assert_array_equal(bundle.order, expected.order)
+    np.testing.assert_array_equal(bundle.curve_order, expected.curve_order)
     np.testing.assert_array_equal(bundle.sorted_graph.indices, expected.sorted_graph.indices)
     np.testing.assert_allclose(
         bundle.sorted_graph.distances, expected.sorted_graph.distances, rtol=tol
@@ -125,7 +125,7 @@ def test_refused_and_warned_of_as_on_the_cpu(monkeypatch):
         bundle = build(torch.cat([points, points + 9.0]), dim=2, neighbors=20)
     graph = bundle.sorted_graph
     assert graph.num_components == connected_components(graph.to_scipy())[0] == 2
-    np.testing.assert_array_equal(graph.components(), bundle.order >= 300)
+    np.testing.assert_array_equal(graph.components(), bundle.curve_order >= 300)
 
 
 class Triangle(tb.kernels.Kernel):
@@ -141,7 +141,7 @@ def test_searches_equal_brute_force(dims):
     points = RNG.standard_normal((203, dims))
     points[40:44] = points[3]
     radius = 0.15 * np.sqrt(dims) * 2 ** (dims / 6)
-    order = curve_order(points)
+    order = order_along_curve(points)
     for cloud in (points, points[order]):
         distances = np.linalg.norm(cloud[:, None] - cloud, axis=2)
         near = (distances <= radius) & ~np.eye(len(cloud), dtype=bool)
@@ -151,7 +151,7 @@ def test_searches_equal_brute_force(dims):
         np.testing.assert_allclose(lengths, distances[near])
         assert radius_graph(cloud, radius).num_edges == near.sum() > 0
     tensors = TensorCloud.of(torch.from_numpy(points))
-    np.testing.assert_array_equal(tensors.order, order)
+    np.testing.assert_array_equal(tensors.curve_order, order)
     found, _ = tensors.nearest(9, np.arange(0, 203, 7))
     expected = np.sort(np.linalg.norm(points[order][::7, None] - points[order], axis=2))[:, 1:10]
     np.testing.assert_allclose(found, expected, atol=1e-12)

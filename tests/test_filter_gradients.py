@@ -15,7 +15,7 @@ from tangentbundle.testing import random_signal, relative_error
 
 SIZES = {1: 12, 2: 12, 3: 10}
 
-METHODS = [tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(order=12)]
+METHODS = [tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(degree=12)]
 
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -93,7 +93,7 @@ def test_second_derivatives_in_full():
     """Every entry, not only projections: here the three custom operations are each other's
     derivatives."""
     lap = laplacian(1)
-    run, parameters = function("FIR", lap, tb.Chebyshev(order=5))
+    run, parameters = function("FIR", lap, tb.Chebyshev(degree=5))
     x = random_signal(lap, channels=1).requires_grad_()
     assert torch.autograd.gradgradcheck(run, (x, *parameters), atol=1e-6)
 
@@ -122,7 +122,7 @@ def test_derivatives_by_formula(method):
     x, g = random_signal(lap, seed=1).requires_grad_(), random_signal(lap, seed=2)
     t, h = number(0.05), number([0.3, 0.5, 0.2])
     for f, parameter in ((tb.Heat(t), t), (tb.FIR(h, 0.05), h)):
-        y = f(lap, x, method if method != METHODS[2] else tb.Chebyshev(order=40))
+        y = f(lap, x, method if method != METHODS[2] else tb.Chebyshev(degree=40))
         grad_x, grad_p = torch.autograd.grad((g * y).sum(), (x, parameter))
         weight = lap.mass[:, None, None]
         assert relative_error(grad_x, weight * f(lap, g / weight, tb.Exact())) < 1e-8
@@ -202,7 +202,7 @@ def saved_bytes(lap, order, learn):
     x = random_signal(lap, channels=8).requires_grad_()
     t = number(0.05) if learn else 0.05
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        y = tb.Heat(t)(lap, x, tb.Chebyshev(order=order))
+        y = tb.Heat(t)(lap, x, tb.Chebyshev(degree=order))
     y.sum().backward()
     return sum(seen.values())
 
@@ -232,7 +232,7 @@ def test_peak_memory_of_both_passes_does_not_grow_with_the_order():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the profiler
             with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
-                tb.Heat(0.05)(lap, x, tb.Chebyshev(order=order)).sum().backward()
+                tb.Heat(0.05)(lap, x, tb.Chebyshev(degree=order)).sum().backward()
             taken = [e for e in record.profiler.kineto_results.events() if e.name() == "[memory]"]
         level = np.cumsum([e.nbytes() for e in sorted(taken, key=lambda e: e.start_ns())])
         peaks.append(int(level.max()))

@@ -99,7 +99,7 @@ def test_parameters_stay_on_the_half_line(name, optimiser):
 
 
 @pytest.mark.parametrize(
-    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-9), tb.Chebyshev(order=30)], ids=str
+    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-9), tb.Chebyshev(degree=30)], ids=str
 )
 @pytest.mark.parametrize("name", CONSTRAINED)
 def test_both_signs_are_one_filter_with_opposite_gradients(name, method):
@@ -297,14 +297,14 @@ def learned_operators():
         "moving points": moving.laplacian(),
         "sheaf": sheaf.laplacian(),
         "normalised sheaf": sheaf.laplacian(tb.operators.BlockDegrees(0.1)),
-        "joined": tb.join([moving.laplacian(), moving.laplacian(order=1)]),
+        "joined": tb.join([moving.laplacian(), moving.laplacian(terms=1)]),
         "negated": tb.operators.Negated(sheaf.laplacian()),
         "constant": laplacian(),
     }
 
 
 @pytest.mark.parametrize(
-    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-11), tb.Chebyshev(order=50)], ids=str
+    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-11), tb.Chebyshev(degree=50)], ids=str
 )
 @pytest.mark.parametrize("name", learned_operators())
 def test_a_method_is_used_or_refused(name, method, monkeypatch):

@@ -12,7 +12,7 @@ from pairwise import all_pairs
 import tangentbundle as tb
 from tangentbundle.errors import AccuracyWarning, ConvergenceError, InvalidInputError
 from tangentbundle.filters.banks import EXACT_SIZE, default_method
-from tangentbundle.filters.expansion import Band, expand, fixed_order
+from tangentbundle.filters.expansion import Band, expand, fixed_degree
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import Generator
 from tangentbundle.testing import random_signal, relative_error
@@ -109,10 +109,10 @@ def test_exact_by_hand():
 def test_polynomials_are_products_with_the_operator():
     lap = laplacian("S3")
     x = random_signal(lap)
-    s, degree = lap.scale, 2 * lap.generator.order
+    s, degree = lap.scale, 2 * lap.generator.terms
     h = tb.Polynomial([0.5, -2.0 * s, 3.0 * s**2])
     expected = 0.5 * x - 2.0 * s * (lap @ x) + 3.0 * s**2 * (lap @ (lap @ x))
-    for method in (tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(order=degree)):
+    for method in (tb.Exact(), tb.Chebyshev(1e-12), tb.Chebyshev(degree=degree)):
         assert relative_error(h(lap, x, method), expected) < 1e-11, method
     assert tb.Chebyshev(1e-12).coefficients([h], lap).shape == (1, degree + 1)
 
@@ -160,17 +160,17 @@ def test_coefficients_are_those_of_the_chebyshev_series():
     lam = np.linspace(0.0, high, 500)
     series = np.polynomial.chebyshev.chebval(1 - 2 * lam / high, a)
     np.testing.assert_allclose(series, np.exp(-t * lam), atol=1e-12)
-    np.testing.assert_allclose(fixed_order([tb.Heat(t)], band, 5)[0], a[:5], atol=1e-6)
+    np.testing.assert_allclose(fixed_degree([tb.Heat(t)], band, 5)[0], a[:5], atol=1e-6)
 
 
-def test_fixed_order():
+def test_fixed_degree():
     lap = laplacian()
     x = random_signal(lap)
     h = tb.Heat(2 * lap.scale)
     expected = h(lap, x, tb.Exact())
-    found = [errors(lap, h(lap, x, tb.Chebyshev(order=m)), expected, x) for m in (0, 2, 4, 8, 16)]
+    found = [errors(lap, h(lap, x, tb.Chebyshev(degree=m)), expected, x) for m in (0, 2, 4, 8, 16)]
     assert all(b < 0.5 * a for a, b in pairwise(found)) and found[-1] < 1e-12
-    assert tb.Chebyshev(order=7).coefficients([h], lap).shape == (1, 8)
+    assert tb.Chebyshev(degree=7).coefficients([h], lap).shape == (1, 8)
 
 
 # The choice of a method.
@@ -203,7 +203,7 @@ def test_jumps_are_evaluated_exactly():
     with pytest.raises(ConvergenceError, match=r"jumps.*method=Exact\(\)"):
         h(lap, x, tb.Chebyshev())
     assert (
-        h(lap, x, tb.Chebyshev(order=40)).shape == x.shape
+        h(lap, x, tb.Chebyshev(degree=40)).shape == x.shape
     )  # for those who accept what that gives
 
 

@@ -70,7 +70,7 @@ def test_the_interval_encloses_the_spectrum(cloud):
 class Springs(LinearOperator):
     """A chain of springs: any self-adjoint operator can be filtered exactly."""
 
-    dim = 1
+    rank = 1
 
     def __init__(self, n=12, skew=0.0):
         self.mass = torch.linspace(1.0, 2.0, n, dtype=torch.float64) / (1.5 * n)
@@ -136,7 +136,7 @@ def test_the_three_operations_by_definition():
         rng.standard_normal((n, 2)),
         rng.standard_normal((3, n, 2)),
     )
-    shape = (lap.num_points, lap.dim, 2)
+    shape = (lap.num_points, lap.rank, 2)
     tensors = [torch.from_numpy(v) for v in (x.reshape(shape), y.reshape(3, *shape), a)]
     got = chebyshev.bank(*lap.curve, tensors[0], tensors[2], middle, radius)
     expected = np.einsum("km,mij,jc->kic", a, np.stack(terms), x)
@@ -173,8 +173,8 @@ def test_the_three_operations_by_definition():
         (lambda: tb.Chebyshev(1.0), "tol"),
         (lambda: tb.Chebyshev(-1e-6), "tol"),
         (lambda: tb.Chebyshev(float("nan")), "tol"),
-        (lambda: tb.Chebyshev(order=-1), "order must be an integer from 0 to 16384, got -1"),
-        (lambda: tb.Chebyshev(order=2.5), "order"),
+        (lambda: tb.Chebyshev(degree=-1), "degree must be an integer from 0 to 16384, got -1"),
+        (lambda: tb.Chebyshev(degree=2.5), "degree"),
     ],
 )
 def test_bad_methods(make, match):

@@ -34,7 +34,7 @@ LAYERS = {
 
 def signal(lap, seed=0):
     return torch.randn(
-        lap.num_points, lap.dim, 2, generator=torch.Generator().manual_seed(seed)
+        lap.num_points, lap.rank, 2, generator=torch.Generator().manual_seed(seed)
     ).to(lap.dtype)
 
 

@@ -54,7 +54,7 @@ def test_directions_that_mean_nothing_are_warned_of(name, tol):
     """From a single vector: wherever several percent of the outputs point elsewhere, there is a
     warning."""
     lap = laplacian(name)
-    x = torch.zeros(lap.num_points, lap.dim, 1, dtype=torch.float64)
+    x = torch.zeros(lap.num_points, lap.rank, 1, dtype=torch.float64)
     x[5, 0] = 1.0
     wrong = []
     for h in filters_at(lap.scale):
@@ -73,7 +73,7 @@ def test_no_warning_in_ordinary_use(name):
     vanish."""
     lap = laplacian(name)
     generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(lap.num_points, lap.dim, 3, generator=generator, dtype=torch.float64)
+    noise = torch.randn(lap.num_points, lap.rank, 3, generator=generator, dtype=torch.float64)
     smooth = tb.Heat(50 * lap.scale)(lap, noise, tb.Chebyshev(1e-12))
     zeros = torch.zeros_like(noise)
     part = torch.where(lap.frames[:, :1, :1] > 0, noise, zeros)
@@ -96,25 +96,25 @@ def test_no_warning_in_ordinary_use(name):
             h(tb.join([lap, lap]), torch.cat([x, x], dim=-3), tb.Chebyshev())
 
 
-def test_exact_methods_and_fixed_orders_promise_no_tolerance():
+def test_exact_methods_and_fixed_degrees_promise_no_tolerance():
     lap = laplacian("sphere")
-    x = torch.zeros(lap.num_points, lap.dim, 1, dtype=torch.float64)
+    x = torch.zeros(lap.num_points, lap.rank, 1, dtype=torch.float64)
     x[0, 0] = 1.0
     h = tb.Tikhonov(30.0 * lap.scale)
     h(lap, x, tb.Exact())
-    h(lap, x, tb.Chebyshev(order=60))
+    h(lap, x, tb.Chebyshev(degree=60))
 
 
 def test_the_check_is_a_small_part_of_the_work(monkeypatch):
     """Nothing is looked at on a GPU (or in a transform), and few points of a large output."""
     lap = laplacian("sphere")
-    x = torch.ones(lap.num_points, lap.dim, 2, dtype=torch.float64)
+    x = torch.ones(lap.num_points, lap.rank, 2, dtype=torch.float64)
     shapes = []
     monkeypatch.setattr(accuracy, "MAX_POINTS_COMPARED", 100)
     square = np.square
     monkeypatch.setattr(accuracy.np, "square", lambda a: (shapes.append(np.shape(a)), square(a))[1])
     tb.Heat(0.1)(lap, x, tb.Chebyshev())
-    assert shapes[0] == (100, lap.dim, 2)
+    assert shapes[0] == (100, lap.rank, 2)
     monkeypatch.setattr(accuracy, "is_seen", lambda tensor: False)
     monkeypatch.setattr(accuracy, "_share_below", lambda *a: pytest.fail("values were read"))
     tb.Heat(0.1)(lap, x, tb.Chebyshev())

@@ -69,7 +69,7 @@ class TestGraphLaplacian(OperatorContract):
     def test_spectrum_filters_and_networks(self):
         matrix, mass = by_hand(self.kind, self.normalization)
         lap = self.make_operator()
-        root = np.sqrt(mass).repeat(lap.dim)
+        root = np.sqrt(mass).repeat(lap.rank)
         values = np.linalg.eigvalsh(-matrix * root[:, None] / root)
         np.testing.assert_allclose(
             lap.spectrum(9)[0], np.maximum(values[:9], 0), atol=1e-9 * values[-1]

@@ -36,7 +36,7 @@ def bundle(case):
 
 @pytest.fixture(scope="module")
 def lap(case, bundle):
-    return bundle.laplacian(order=case[3])
+    return bundle.laplacian(terms=case[3])
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_transport_is_orthogonal_with_transposed_reverse(bundle, dtype):
 
 def test_negative_semidefinite_and_self_adjoint(lap, dense, dtype):
     """M Delta is a symmetric matrix, and all eigenvalues are those of averages in [-1, 1]."""
-    mass = np.repeat(lap.mass.double().numpy(), lap.dim)
+    mass = np.repeat(lap.mass.double().numpy(), lap.rank)
     form = mass[:, None] * dense
     assert np.abs(form - form.T).max() < ROUNDING[dtype] * np.abs(form).max()
     values = np.linalg.eigvalsh((form + form.T) / 2 / np.sqrt(np.outer(mass, mass)))
@@ -67,8 +67,8 @@ def test_negative_semidefinite_and_self_adjoint(lap, dense, dtype):
 def test_rows_are_averages(bundle, dtype):
     """P = 1 + scale Delta_1: its blocks are weights times orthogonal maps, and the weights of a row
     sum to one."""
-    lap = bundle.laplacian(order=1)
-    n, d = lap.num_points, lap.dim
+    lap = bundle.laplacian(terms=1)
+    n, d = lap.num_points, lap.rank
     dense = lap.to_dense().double().numpy()
     blocks = (lap.scale * dense + np.eye(n * d)).reshape(n, d, n, d).transpose(0, 2, 1, 3)
     weights = np.sqrt(np.square(blocks).sum(axis=(2, 3)) / d)
@@ -89,9 +89,9 @@ def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
     """Minus Delta is the sum of (I - P)^k / k over the scale, with as many terms as the order
     says."""
     change = np.eye(len(dense)) - np.asarray(average_matrix(lap))
-    terms = [np.linalg.matrix_power(change, k) / k for k in range(1, lap.generator.order + 1)]
+    terms = [np.linalg.matrix_power(change, k) / k for k in range(1, lap.generator.terms + 1)]
     np.testing.assert_allclose(-lap.scale * dense, sum(terms), atol=10 * ROUNDING[dtype])
-    root = np.sqrt(np.repeat(lap.mass.double().numpy(), lap.dim))
+    root = np.sqrt(np.repeat(lap.mass.double().numpy(), lap.rank))
     deficits, got = (
         np.linalg.eigvalsh(root[:, None] * matrix / root) for matrix in (change, -dense)
     )
@@ -101,12 +101,12 @@ def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
 
 
 def average_matrix(lap):
-    eye = torch.eye(lap.shape[0], dtype=lap.dtype).reshape(lap.num_points, lap.dim, -1)
+    eye = torch.eye(lap.shape[0], dtype=lap.dtype).reshape(lap.num_points, lap.rank, -1)
     return lap.average(eye).reshape(lap.shape).double()
 
 
 def test_product_equals_dense_and_scipy_forms(lap, dense, dtype):
-    x = np.random.default_rng(0).standard_normal((lap.num_points, lap.dim, 3)).astype(dtype)
+    x = np.random.default_rng(0).standard_normal((lap.num_points, lap.rank, 3)).astype(dtype)
     got = lap @ x
     assert got.dtype == dtype and got.shape == x.shape
     size = 10 * ROUNDING[dtype] / lap.scale
@@ -120,13 +120,13 @@ def test_eigenpairs(lap, dense, dtype):
     k = 12
     values, fields = lap.spectrum(k)
     assert values.dtype == fields.dtype == dtype
-    assert values.shape == (k,) and fields.shape == (lap.num_points, lap.dim, k)
+    assert values.shape == (k,) and fields.shape == (lap.num_points, lap.rank, k)
     assert (np.diff(values) >= 0).all() and values[0] >= 0
     gram = np.einsum("n,ndi,ndj->ij", lap.mass.numpy(), fields, fields)
     np.testing.assert_allclose(gram, np.eye(k), atol=30 * ROUNDING[dtype])
     residual = lap.norm(lap @ fields + values * fields).max()
     assert float(residual) < 100 * ROUNDING[dtype] / lap.scale
-    root = np.sqrt(np.repeat(lap.mass.double().numpy(), lap.dim))
+    root = np.sqrt(np.repeat(lap.mass.double().numpy(), lap.rank))
     symmetric = -dense * root[:, None] / root
     expected = np.linalg.eigvalsh((symmetric + symmetric.T) / 2)[:k]
     np.testing.assert_allclose(values, expected, atol=10 * ROUNDING[dtype] / lap.scale)
@@ -146,10 +146,10 @@ def test_the_order_of_the_points_does_not_matter(case, bundle, lap):
     tolerance = {np.float32: 1e-4, np.float64: 1e-8}[dtype]
     projectors = [b.frames @ b.frames.swapaxes(1, 2) for b in (bundle, other)]
     np.testing.assert_allclose(projectors[1], projectors[0][shuffle], atol=tolerance)
-    np.testing.assert_allclose(other.laplacian(order=order).mass, lap.mass[shuffle], rtol=tolerance)
+    np.testing.assert_allclose(other.laplacian(terms=order).mass, lap.mass[shuffle], rtol=tolerance)
     field = np.random.default_rng(1).standard_normal(bundle.points.shape).astype(dtype)
     moved = bundle.to_ambient(lap @ bundle.to_coordinates(field))[shuffle]
-    again = other.to_ambient(other.laplacian(order=order) @ other.to_coordinates(field[shuffle]))
+    again = other.to_ambient(other.laplacian(terms=order) @ other.to_coordinates(field[shuffle]))
     np.testing.assert_allclose(again, moved, atol=tolerance * np.abs(moved).max())
 
 
@@ -158,7 +158,7 @@ def test_the_order_of_the_points_does_not_matter(case, bundle, lap):
 def test_numpy_in_numpy_out_and_torch_in_torch_out(space, dtype):
     bundle = bundle_of(space, None, dtype)
     lap = bundle.laplacian()
-    x = np.random.default_rng(0).standard_normal((lap.num_points, lap.dim, 2)).astype(dtype)
+    x = np.random.default_rng(0).standard_normal((lap.num_points, lap.rank, 2)).astype(dtype)
     for kind in (np.ndarray, torch.Tensor):
         points = bundle.points if kind is np.ndarray else torch.from_numpy(bundle.points)
         signal = x if kind is np.ndarray else torch.from_numpy(x)
@@ -186,7 +186,7 @@ class TestContract(OperatorContract):
     def _choose(self, request):
         space, dtype, which, order = request.param
         bundle = bundle_of(space, None, dtype)
-        self.operator = (bundle if which == "vector" else bundle.scalar()).laplacian(order=order)
+        self.operator = (bundle if which == "vector" else bundle.scalar()).laplacian(terms=order)
 
     def make_operator(self):
         return self.operator
@@ -198,7 +198,7 @@ def test_scalar_bundle(space, dtype):
     """Functions: rank one, constants in the kernel, and nothing depends on the frames."""
     bundle = bundle_of(space, None, dtype).scalar()
     lap = bundle.laplacian()
-    assert bundle.rank == lap.dim == 1 and bundle.dim == space.dim
+    assert bundle.rank == lap.rank == 1 and bundle.dim == space.dim
     ones = np.ones((bundle.num_points, 1, 1), dtype)
     assert np.abs(lap @ ones).max() < 10 * ROUNDING[dtype] / lap.scale
     values, _ = lap.spectrum(2)

@@ -77,7 +77,7 @@ def test_pyg_messages_are_the_operator(pyg):
     )
     scale = bundle.kernel.calibration(2) * data.eps
     assert torch.allclose(
-        (mean - x) / scale, bundle.laplacian(calibrate=tb.operators.KernelMoments(), order=1) @ x
+        (mean - x) / scale, bundle.laplacian(calibrate=tb.operators.KernelMoments(), terms=1) @ x
     )
     assert data.validate()
 

@@ -45,7 +45,7 @@ def parts(kind=2, dtype=torch.float64):
         points = torch.from_numpy(size * space.sample(n, seed=seed)).to(dtype)
         bundle = tb.TangentBundle.from_points(points, dim=space.dim)
         made.append(
-            (bundle.scalar() if kind == "functions" else bundle).laplacian(order=1 + seed % 3)
+            (bundle.scalar() if kind == "functions" else bundle).laplacian(terms=1 + seed % 3)
         )
     return tuple(made)
 
@@ -172,7 +172,7 @@ def test_networks_and_readouts_are_those_of_the_parts(kind):
     x = torch.stack([random_signal(both, seed=s) for s in range(3)])
     makers = (
         nn.InvariantReadout,
-        partial(nn.SumReadout, dim=both.dim),
+        partial(nn.SumReadout, rank=both.rank),
     )
     for method, maker in itertools.product((None, tb.Chebyshev(1e-13)), makers):
         readout = maker(4, 3)
@@ -224,7 +224,7 @@ def test_sum_readouts_in_plain_numpy(kind):
     """Sums of the coordinates of every cloud, then a perceptron."""
     both = joined(kind)
     x = random_signal(both)
-    net = nn.SumReadout(2, 3, hidden=5, dim=both.dim).double()
+    net = nn.SumReadout(2, 3, hidden=5, rank=both.rank).double()
     w1, c1, w2, c2 = (p.detach().numpy() for p in net.parameters())
     for got, piece, part in zip(net(x, both), both.split(x), both.parts, strict=True):
         z = piece.reshape(part.num_points, -1).numpy().sum(0)

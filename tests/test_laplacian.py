@@ -41,11 +41,11 @@ def test_is_a_linear_operator():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_nothing_that_is_not_finite_goes_unseen(manifold, bad):
     lap = bundle_of(manifold).laplacian()
-    x = np.zeros((lap.num_points, lap.dim, 3))
+    x = np.zeros((lap.num_points, lap.rank, 3))
     for i in range(0, lap.num_points, 7):
-        x[i, i % lap.dim, i % 3] = bad
+        x[i, i % lap.rank, i % 3] = bad
         with pytest.raises(
-            NonFiniteError, match=rf"1 of {x.size} values .* index \({i}, {i % lap.dim}, {i % 3}\)"
+            NonFiniteError, match=rf"1 of {x.size} values .* index \({i}, {i % lap.rank}, {i % 3}\)"
         ):
             lap @ x
         x[i] = 0.0

@@ -299,6 +299,6 @@ def test_kinds_and_frames_of_the_user():
     assert (same.connection.det > 0).all()
     with pytest.raises(InvalidInputError, match="shape"):
         TangentBundle.from_mesh(vertices, faces, frames=turned[1:])
-    for options in ({"order": 1}, {"calibrate": False}):
+    for options in ({"terms": 1}, {"calibrate": False}):
         with pytest.raises(InvalidInputError, match="are for clouds"):
             bundle.laplacian(**options)

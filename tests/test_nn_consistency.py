@@ -24,7 +24,7 @@ def bundle(n=90, seed=0):
 
 def signals(operator, *shape, channels=1, seed=0):
     noise = torch.Generator().manual_seed(seed)
-    size = (*shape, operator.num_points, operator.dim, channels)
+    size = (*shape, operator.num_points, operator.rank, channels)
     return torch.randn(size, generator=noise, dtype=operator.dtype)
 
 
@@ -35,7 +35,7 @@ def signals(operator, *shape, channels=1, seed=0):
 def test_on_functions_it_is_a_graph_network(method):
     """Dense weights of the graph, their exponential, and matrices of channels."""
     scalar = bundle().scalar()
-    lap = scalar.laplacian(order=1)
+    lap = scalar.laplacian(terms=1)
     points = torch.as_tensor(scalar.points)
     distances = torch.cdist(points, points)
     inside = (distances**2 <= scalar.eps) & ~torch.eye(len(points), dtype=torch.bool)

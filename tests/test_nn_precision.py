@@ -105,7 +105,7 @@ def test_operators_are_exact_under_autocast(half):
         "adjoint": bundle(torch.float32).gradient().adjoint,
         "joined": tb.join([bundle(torch.float32).laplacian()] * 2),
     }.items():
-        x = numbers(operator.num_points, operator.dim, 2, dtype=torch.float32).requires_grad_()
+        x = numbers(operator.num_points, operator.rank, 2, dtype=torch.float32).requires_grad_()
         (slope,) = torch.autograd.grad((operator @ x).square().sum(), x)
         with torch.autocast("cpu", half):
             y = operator @ x
@@ -129,7 +129,7 @@ def test_an_identity_takes_networks_of_any_precision(dtype, dim):
     ):
         for net in (
             nn.TNN([2, 3, 2]),
-            nn.TNN([2, 3], readout=nn.SumReadout(3, 2, dim=dim)),
+            nn.TNN([2, 3], readout=nn.SumReadout(3, 2, rank=dim)),
             nn.TNN([2, 3], readout=nn.InvariantReadout(3, 2)),
         ):
             answer = net.to(dtype)(x, operator)
@@ -149,7 +149,7 @@ def test_an_identity_takes_networks_of_any_precision(dtype, dim):
         DirectedPath.of(12, 1.0, other),
     ):
         with pytest.raises(DTypeError, match="never mixed"):
-            tb.Heat(1.0)(operator, numbers(12, operator.dim, 2, dtype=dtype))
+            tb.Heat(1.0)(operator, numbers(12, operator.rank, 2, dtype=dtype))
 
 
 # Checks for users' own networks.

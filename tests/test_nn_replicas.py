@@ -69,7 +69,7 @@ def inputs(name, operator):
     shape = (COUNT, 2, 3) if "NN" in name and not name.startswith("TNN") else (COUNT, 2)
     noise = torch.Generator().manual_seed(0)
     return torch.randn(
-        *shape, operator.num_points, operator.dim, 1, generator=noise, dtype=operator.dtype
+        *shape, operator.num_points, operator.rank, 1, generator=noise, dtype=operator.dtype
     )
 
 

@@ -46,7 +46,7 @@ def networks(builder=None):
         ),
         "orthogonal": nn.SheafDiffusion(FEATURES, 4, 2, nn.SheafLearner(3), layers=2, seed=2),
         "sheaf network": nn.SheafTNN(FEATURES, 4, 2, builder, layers=2),
-        "polynomial": nn.SheafTNN(FEATURES, 4, 2, builder, order=3),
+        "polynomial": nn.SheafTNN(FEATURES, 4, 2, builder, taps=4),
         "heat": nn.SheafTNN(FEATURES, 4, 2, builder, filters=[tb.Heat(0.0), tb.Heat(0.7)]),
     }
 
@@ -54,7 +54,7 @@ def networks(builder=None):
 NAMES = list(networks())
 MODULES = {
     **networks(nn.SheafLearner(2, nn.Householder(), hidden=7)),
-    "conv": nn.SheafConv(6, 4, nn.SheafLearner(2), order=2),
+    "conv": nn.SheafConv(6, 4, nn.SheafLearner(2), taps=3),
     "connection": nn.SheafConv(4, 4, nn.ConnectionSheaf(2), normalization=ScalarDegrees(0.5)),
     "tangent": nn.TangentConv(
         2, 3, filters=[tb.Heat(0.0), tb.Heat(torch.nn.Parameter(torch.tensor(0.3)))]
@@ -99,10 +99,10 @@ def test_a_node_has_weights_of_its_own_where_asked():
         assert all((block.own is not None) == own for block in kind(FEATURES, 4, 2, own=own).blocks)
 
 
-@pytest.mark.parametrize("order", [1, 3])
-def test_a_polynomial_network_is_its_formula(order):
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_polynomial_network_is_its_formula(number):
     net = nn.SheafTNN(
-        FEATURES, 4, 2, nn.SheafLearner(2, nn.Cayley()), layers=1, order=order
+        FEATURES, 4, 2, nn.SheafLearner(2, nn.Cayley()), layers=1, taps=number
     ).double()
     x = normal(N, FEATURES)
     signal = F.elu(net.encoder(x))
@@ -110,7 +110,7 @@ def test_a_polynomial_network_is_its_formula(order):
     operator = net.builders[0](fed, EDGES).laplacian(ScalarDegrees(1.0))
     shift = torch.eye(2 * N, dtype=torch.float64) + operator.to_dense()
     flat, bank = fed.reshape(2 * N, 4), net.blocks[0].layer.weight
-    taps = sum(torch.linalg.matrix_power(shift, k) @ flat @ bank[k] for k in range(order + 1))
+    taps = sum(torch.linalg.matrix_power(shift, k) @ flat @ bank[k] for k in range(number))
     expected = net.decoder(signal + F.elu(net.blocks[0].own(fed) + taps.reshape(N, -1)))
     assert torch.allclose(net(x, EDGES), expected, atol=1e-12)
 
@@ -177,7 +177,7 @@ def test_connection_sheaves_are_orthogonal_whatever_the_neighbourhoods():
     ):
         maps = nn.ConnectionSheaf(3)(x, EDGES).maps
         assert torch.allclose(maps.mT @ maps, torch.eye(3, dtype=x.dtype), atol=1e-9)
-    with pytest.raises(InvalidInputError, match="dim = 7"):
+    with pytest.raises(InvalidInputError, match="rank = 7"):
         nn.ConnectionSheaf(7)(normal(N, FEATURES), EDGES)
 
 

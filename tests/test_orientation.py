@@ -99,7 +99,7 @@ def test_closed_surfaces_face_outward(space, n):
             normals = (
                 orientation(bundle)[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
             ) @ turn
-            places = points[bundle.order]
+            places = points[bundle.curve_order]
             if isinstance(space, tb.manifolds.Torus):  # from the circle in the middle of the tube
                 places = (
                     places - places * [1, 1, 0] / np.linalg.norm(places[:, :2], axis=1)[:, None]

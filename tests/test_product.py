@@ -49,7 +49,7 @@ def matrix_of(d, dtype, reflections, n=130, sort=True):
 
 def signals(matrix, d, channels, count=1, seed=0):
     noise = torch.Generator().manual_seed(seed)
-    shape = (count, len(matrix.order), d, channels)
+    shape = (count, len(matrix.curve_order), d, channels)
     return torch.randn(shape, generator=noise, dtype=matrix.values.dtype)
 
 
@@ -87,7 +87,7 @@ def test_the_reference_equals_a_dense_matrix(d, reflections):
             if d == 2:
                 c, s = values
                 values = np.array([[c, s], [s, -c]]) if code < 0 else np.array([[c, -s], [s, c]])
-            dense[int(matrix.order[r]), :, ~code if code < 0 else code, :] += values
+            dense[int(matrix.curve_order[r]), :, ~code if code < 0 else code, :] += values
     x, z = signals(matrix, d, 6, 2)
     got = torch.empty_like(x)
     reference_step(matrix, x, z, got, (0.5, 2.0, -3.0))
@@ -152,7 +152,7 @@ def test_no_channels_and_no_points_moved(d):
 @pytest.mark.parametrize("layout", ["strided", "permuted", "offset", "expanded"])
 def test_any_memory_layout_gives_the_same_product(space, layout):
     lap = bundle_of(space).laplacian()
-    n, d = lap.num_points, lap.dim
+    n, d = lap.num_points, lap.rank
     x = torch.randn(n, d, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     expected = lap @ x
     if layout == "strided":

@@ -164,7 +164,7 @@ ARCHITECTURES = {
     ),
     "many layers": tnn(channels=[1] * 100_000),
     "many taps": tnn(taps=10**9),
-    "high order": tnn(method={"class": "Chebyshev", "arguments": {"order": 10**9}}),
+    "high degree": tnn(method={"class": "Chebyshev", "arguments": {"degree": 10**9}}),
     "huge number": tnn(channels=[10**40, 1]),
     "huge seed": tnn(seed=10**40),
 }

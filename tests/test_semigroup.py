@@ -71,7 +71,7 @@ def test_identity_as_an_operator():
     assert identity.adjoint is identity and identity.shape == (10, 10)
     assert identity.exponential(7.0, x) is x
     single = identity.to(dtype=torch.float32)
-    assert single.dtype == torch.float32 and single.dim == 2
+    assert single.dtype == torch.float32 and single.rank == 2
     assert float(identity.mass.sum()) == pytest.approx(1.0)
 
 

@@ -82,7 +82,7 @@ def test_laplacian_is_that_of_the_definition(name, degrees):
     delta = sheaf.coboundary()
     np.testing.assert_allclose((delta.T @ delta).toarray(), expected, atol=1e-12)
     lap = sheaf.laplacian(degrees)
-    assert isinstance(lap, SheafLaplacian) and lap.dim == d and "SheafLaplacian" in repr(lap)
+    assert isinstance(lap, SheafLaplacian) and lap.rank == d and "SheafLaplacian" in repr(lap)
     expected = expected if degrees is None else normalised(expected, d, degrees)
     np.testing.assert_allclose(
         -lap.to_dense().numpy(), expected, atol=1e-12 * np.abs(expected).max()
@@ -258,7 +258,7 @@ def test_the_bundle_is_an_orthogonal_sheaf(space, scalar, calibrate):
     c = bundle.kernel.calibration(bundle.dim) if calibrate else 1.0
     expected = (average - np.eye(150 * d)) / (c * bundle.eps)
     got = (
-        bundle.laplacian(calibrate=KernelMoments() if calibrate else False, order=1)
+        bundle.laplacian(calibrate=KernelMoments() if calibrate else False, terms=1)
         .to_dense()
         .numpy()
     )

@@ -18,7 +18,7 @@ EDGES, N = torch.tensor([[0, 1, 2, 3, 0, 1], [1, 2, 3, 0, 2, 0]]), 5
 """A cycle with a chord; the last listing is the first edge once more, and vertex 4 has no edges."""
 
 NORMALIZATIONS = [None, ScalarDegrees(), BlockDegrees(), BlockDegrees(1.0)]
-METHODS = [None, tb.Chebyshev(1e-12), tb.Chebyshev(order=60)]
+METHODS = [None, tb.Chebyshev(1e-12), tb.Chebyshev(degree=60)]
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -141,7 +141,7 @@ def test_low_orders(order):
     """The expansion of a polynomial of degree one is that polynomial; of order zero it is a
     number."""
     maps, weights, x = inputs()
-    y = tb.Polynomial([1.0, 0.5])(laplacian(maps, weights), x, tb.Chebyshev(order=order))
+    y = tb.Polynomial([1.0, 0.5])(laplacian(maps, weights), x, tb.Chebyshev(degree=order))
     got = grad(y.square().sum(), (maps, weights), materialize_grads=True)
     reference = x - 0.5 * (dense(maps, weights, None) @ x.flatten(0, 1)).reshape(x.shape)
     expected = grad((reference if order else 0 * reference).square().sum(), (maps, weights))

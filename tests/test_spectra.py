@@ -148,7 +148,7 @@ def test_uncalibrated_differs_by_exactly_the_constant(dim):
     bundle = TangentBundle.from_points(points, dim=dim)
     plain, calibrated = (
         bundle.laplacian(calibrate=False),
-        bundle.laplacian(calibrate=KernelMoments(), order=1),
+        bundle.laplacian(calibrate=KernelMoments(), terms=1),
     )
     c = bundle.kernel.calibration(dim)
     assert plain.scale == bundle.eps
@@ -201,8 +201,8 @@ def test_the_sample_constant_is_one_of_the_shape():
     assert factors[2] == 1.0
     with pytest.raises(InvalidInputError, match="SampleEnergy"):
         bundle.laplacian(calibrate="sample")
-    with pytest.raises(InvalidInputError, match="order"):
-        bundle.laplacian(order=0)
+    with pytest.raises(InvalidInputError, match="terms"):
+        bundle.laplacian(terms=0)
 
 
 def test_radius_scales_eigenvalues_by_its_inverse_square():
@@ -228,7 +228,7 @@ def test_gradient_fields_of_harmonics_have_their_energy():
 
 def dense_spectrum(lap):
     """All eigenvalues of minus the operator, by a dense solver."""
-    root = np.sqrt(np.repeat(lap.mass.double().numpy(), lap.dim))
+    root = np.sqrt(np.repeat(lap.mass.double().numpy(), lap.rank))
     matrix = -lap.to_dense().double().numpy() * root[:, None] / root
     return np.linalg.eigvalsh((matrix + matrix.T) / 2)
 
@@ -307,7 +307,7 @@ def test_spectra_of_operators_in_single_precision(space, rows, seed):
     values, fields = values.double(), fields.double()
     residual = wide @ fields + values * fields
     assert float(wide.norm(residual).max()) < 1e-5 * lap.spectral_interval[1]
-    dense = wide.to_dense() * wide.mass.repeat_interleave(wide.dim)[:, None]
+    dense = wide.to_dense() * wide.mass.repeat_interleave(wide.rank)[:, None]
     assert float((dense - dense.T).abs().max()) < 1e-14 * float(dense.abs().max())
     assert relative_error(wide.to_dense(), lap.to(dtype=torch.float64).to_dense()) < 1e-6
 

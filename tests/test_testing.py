@@ -59,7 +59,7 @@ def test_what_knows_the_ambient_axes_is_not_rotation_equivariant(bundle):
 
     def along_the_curve(lap, x):
         position = torch.empty_like(lap.mass)
-        position[lap.order.long()] = torch.linspace(0, 1, lap.num_points, dtype=lap.dtype)
+        position[lap.curve_order.long()] = torch.linspace(0, 1, lap.num_points, dtype=lap.dtype)
         return position[:, None, None] * x
 
     assert_gauge_equivariant(along_the_curve, bundle)
@@ -95,7 +95,7 @@ class Broken(LinearOperator):
     """A dense operator of which one promise can be broken."""
 
     def __init__(self, fault=None, n=12, dim=2):
-        self.fault, self.dim = fault, dim
+        self.fault, self.rank = fault, dim
         rng = np.random.default_rng(0)
         self.mass = torch.from_numpy(rng.uniform(1, 2, n))
         self.mass /= self.mass.sum() if fault != "mass" else 1.0

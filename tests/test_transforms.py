@@ -44,10 +44,10 @@ def sheaf_laplacian():
 
 
 OPERATORS = {
-    **{name: lambda name=name: bundle(name).laplacian(order=CLOUDS[name][2]) for name in CLOUDS},
+    **{name: lambda name=name: bundle(name).laplacian(terms=CLOUDS[name][2]) for name in CLOUDS},
     "functions": lambda: bundle("sphere").scalar().laplacian(),
     "sheaf": sheaf_laplacian,
-    "joined": lambda: tb.join([bundle("sphere").laplacian(), bundle("sphere").laplacian(order=1)]),
+    "joined": lambda: tb.join([bundle("sphere").laplacian(), bundle("sphere").laplacian(terms=1)]),
     "gradient of functions": lambda: tb.calculus.Derivatives(
         bundle("sphere"), degree=2, neighbors=12
     ).gradient(),
@@ -57,7 +57,7 @@ MAPS = {
     "product": lambda lap: lambda x: lap @ x,
     "Chebyshev": lambda lap: lambda x: tb.Heat(0.1)(lap, x, tb.Chebyshev(1e-12)),
     "fixed order": lambda lap: (
-        lambda x: tb.FIR([0.1, 0.4, 0.5], 0.05)(lap, x, tb.Chebyshev(order=9))
+        lambda x: tb.FIR([0.1, 0.4, 0.5], 0.05)(lap, x, tb.Chebyshev(degree=9))
     ),
     "exact": lambda lap: lambda x: tb.Tikhonov(0.1)(lap, x, tb.Exact()),
     "dense": lambda lap: lambda x: tb.Heat(0.1)(lap, x, tb.Dense()),
@@ -71,7 +71,7 @@ MAPS = {
 
 
 def domain_of(operator):
-    return operator.num_points, operator.dim
+    return operator.num_points, operator.rank
 
 
 def matrix_of(run, operator):
@@ -131,7 +131,7 @@ LEARNED = {
 
 
 @pytest.mark.parametrize(
-    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-12), tb.Chebyshev(order=30)], ids=str
+    "method", [tb.Exact(), tb.Dense(), tb.Chebyshev(1e-12), tb.Chebyshev(degree=30)], ids=str
 )
 @pytest.mark.parametrize("name", LEARNED)
 def test_transforms_of_parameters(name, method):

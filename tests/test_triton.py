@@ -104,7 +104,7 @@ def random_matrix(d, dtype, n, seed=0):
 
 def dense(matrix, d):
     """The matrix written out."""
-    n = len(matrix.order)
+    n = len(matrix.curve_order)
     out = np.zeros((n, d, n, d))
     rows, columns, blocks = (
         matrix.rows().numpy(),
@@ -119,7 +119,7 @@ def dense(matrix, d):
 def dense_sliced(matrix, d):
     """The sliced matrix written out, from its own description of where neighbours and their bits
     lie."""
-    n, indptr, codes = len(matrix.order), matrix.indptr.numpy(), matrix.cols.numpy()
+    n, indptr, codes = len(matrix.curve_order), matrix.indptr.numpy(), matrix.cols.numpy()
     out = np.zeros((n + n % 2, d, n, d))
     for row in range(len(out)):
         which, pair = row // 2 // PAIRS, row // 2 % PAIRS
@@ -141,7 +141,7 @@ def dense_sliced(matrix, d):
 def test_sliced_storage_holds_the_same_matrix(d, n):
     csr = random_matrix(d, torch.float64, max(n, 4))
     sliced = SlicedMatrix.from_csr(csr)
-    order = sliced.order.long().numpy()
+    order = sliced.curve_order.long().numpy()
     assert sorted(order) == list(range(len(order)))
     window = 2 * WINDOW
     assert (
@@ -161,7 +161,7 @@ def test_sliced_storage_holds_the_same_matrix(d, n):
 
 def test_sliced_storage_pads_little():
     lap = bundle_of(Sphere(2)).laplacian()
-    sliced = SlicedMatrix.from_csr(BlockMatrix(lap.indptr, lap.cols, lap.values, lap.order))
+    sliced = SlicedMatrix.from_csr(BlockMatrix(lap.indptr, lap.cols, lap.values, lap.curve_order))
     assert len(sliced.cols) < 0.85 * len(
         lap.cols
     )  # half as many, were the neighbours of a pair the same
@@ -176,7 +176,7 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, terms=(), a
 
     csr = random_matrix(d, dtype, n, seed)
     sliced = SlicedMatrix.from_csr(csr)
-    rows = sliced.order.long()
+    rows = sliced.curve_order.long()
     noise = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, generator=noise, dtype=dtype)  # noqa: E731
     x, z = draw(n, d, channels), draw(n, d, channels)
@@ -191,7 +191,7 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, terms=(), a
     got = my_z if alias else torch.full_like(my_x, torch.nan)
     kept = my_x.clone()
     cuda_step(
-        along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.order),
+        along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order),
         my_x,
         my_z,
         got,
@@ -317,7 +317,7 @@ def results(lap, dtype, order):
     """Products, filters and gradients, in the order they are compared."""
     lap = lap.to(dtype=dtype)  # a copy, with nothing kept
     vars(lap)["largest_deficit"] = 2.0  # found by many products
-    method = tb.Chebyshev(order=order)
+    method = tb.Chebyshev(degree=order)
     x = random_signal(lap, channels=3).requires_grad_()
     t = torch.tensor(lap.scale, dtype=torch.float64, requires_grad=True)
     h = torch.tensor([0.4, 0.5, -0.2], dtype=torch.float64, requires_grad=True)
@@ -375,7 +375,7 @@ def test_the_kernels_are_really_used(monkeypatch):
     x = random_signal(lap)
     lap @ x
     assert len(calls) == 2
-    tb.Heat(0.1)(lap, x, tb.Chebyshev(order=3))
+    tb.Heat(0.1)(lap, x, tb.Chebyshev(degree=3))
     assert len(calls) == 5
 
 

@@ -77,7 +77,7 @@ def test_the_whole_path_equals_the_cpu_path(monkeypatch):
     def results():
         leaves[:] = [t.clone().requires_grad_() for t in (maps, weights, x)]
         lap = tb.Sheaf.from_edges(ring, leaves[0], leaves[1]).laplacian(ScalarDegrees())
-        outputs = lap @ leaves[2], tb.Heat(0.5)(lap, leaves[2], tb.Chebyshev(order=5))
+        outputs = lap @ leaves[2], tb.Heat(0.5)(lap, leaves[2], tb.Chebyshev(degree=5))
         return [*outputs, *torch.autograd.grad(sum(y.sin().sum() for y in outputs), leaves)]
 
     expected = results()
@@ -95,7 +95,7 @@ def test_gradients_of_points_equal_those_of_the_cpu(monkeypatch):
         x = points.clone().requires_grad_()
         bundle = tb.DifferentiableBundle.from_points(x, dim=2, neighbors=10)
         lap, signal = bundle.laplacian(), bundle.to_coordinates(field)
-        heat = tb.Heat(0.1)(lap, signal, tb.Chebyshev(order=3))
+        heat = tb.Heat(0.1)(lap, signal, tb.Chebyshev(degree=3))
         (
             bundle.to_ambient(lap @ signal).square().sum() + bundle.to_ambient(heat).square().sum()
         ).backward()

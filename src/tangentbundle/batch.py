@@ -165,7 +165,7 @@ class Clouds:
         sizes = self.sizes.tolist()
         bases: Any = [None] * count if frames is None else frames.split(sizes)
         parts = zip(*self._rows(cols, values), share.split(sizes), scales, bases, strict=True)
-        fields: Any = ((*part, connection.dim, self.kind, base, terms) for *part, base in parts)
+        fields: Any = ((*part, connection.rank, self.kind, base, terms) for *part, base in parts)
         return Joined(tuple(ConnectionLaplacian(*one) for one in fields))
 
     def _rows(self, cols: Tensor, values: Tensor) -> tuple[Any, ...]:

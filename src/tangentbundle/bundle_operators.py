@@ -42,13 +42,13 @@ class BundleSignals:
     """Signals of bundles with ``sorted_points``, ``sorted_frames`` along the curve, and
     ``rank``."""
 
-    order: np.ndarray
+    curve_order: np.ndarray
     kind: ArrayKind
     rank: int
 
     @property
     def num_points(self) -> int:
-        return len(vars(self)["order"])
+        return len(vars(self)["curve_order"])
 
     @property
     def ambient_dim(self) -> int:
@@ -57,7 +57,9 @@ class BundleSignals:
     def _unsorted(self, array: Any) -> Any:
         """An array or a tensor, along the curve, in the user's order."""
         out = np.empty_like(array) if isinstance(array, np.ndarray) else torch.empty_like(array)
-        out[self.order if isinstance(array, np.ndarray) else vars(self)["order"]] = array
+        out[self.curve_order if isinstance(array, np.ndarray) else vars(self)["curve_order"]] = (
+            array
+        )
         return out
 
     def _frames(self) -> Any:
@@ -124,7 +126,7 @@ class BundleSignals:
         return kind.wrap(vectors[..., 0] if vectors.shape[-1] == 1 else vectors)
 
 
-@on_host("sorted_points", "order", "sorted_frames")
+@on_host("sorted_points", "curve_order", "sorted_frames")
 @dataclass(frozen=True, eq=False, repr=False)
 class BundleOperators(BundleSignals):
     """What a ``TangentBundle`` holds, and its methods that make operators."""
@@ -132,7 +134,7 @@ class BundleOperators(BundleSignals):
     sorted_points: np.ndarray
     sorted_graph: NeighborGraph
     connection: Connection
-    order: np.ndarray
+    curve_order: np.ndarray
     kernel: Kernel | None
     eps: float
     dim: int
@@ -147,28 +149,28 @@ class BundleOperators(BundleSignals):
     @property
     def rank(self) -> int:  # type: ignore[override]
         """Dimension of the fibres: d for the tangent bundle, 1 for the scalar bundle."""
-        return self.connection.dim
+        return self.connection.rank
 
     @property
     def graph(self) -> NeighborGraph:
         """The neighbour graph."""
-        return self.sorted_graph.relabel(self.order)
+        return self.sorted_graph.relabel(self.curve_order)
 
     @threads_by_size
     def laplacian(
-        self, *, calibrate: Calibration | bool = True, order: int | None = None
+        self, *, calibrate: Calibration | bool = True, terms: int | None = None
     ) -> ConnectionLaplacian:
         r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average
         :math:`P = M^{-1} S`.
 
-        .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}
+        .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{terms} \frac{(I - P)^k}{k}
 
         Args:
             calibrate: how c is found: ``operators.SampleEnergy()``, the default, from the points,
                 or ``operators.KernelMoments()``, from the kernel alone. ``False`` gives the paper's
-                operator, with c = 1 and order 1; its eigenvalues are off by the constant of the
+                operator, with c = 1 and one term; its eigenvalues are off by the constant of the
                 kernel.
-            order: terms of the series of :math:`-\log P`, default 2. Order 1 is the usual
+            terms: of the series of :math:`-\log P`, default 2. One term is the usual
                 difference :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by
                 :math:`c\,\epsilon\lambda^2/2`.
 
@@ -176,20 +178,20 @@ class BundleOperators(BundleSignals):
         :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
         if self.mesh is not None:
-            if calibrate is not True or order is not None:
+            if calibrate is not True or terms is not None:
                 raise InvalidInputError(
-                    "calibrate= and order= are for clouds: the Laplacian of a mesh has no kernel. "
+                    "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
                     "Leave them out, or use TangentBundle.from_points on the vertices."
                 )
             weighted = self.sorted_graph, self.connection, self.mesh.weights, self.mesh.areas
-            return area_laplacian(*weighted, self.order, self.kind, self.sorted_frames)
+            return area_laplacian(*weighted, self.curve_order, self.kind, self.sorted_frames)
         averages, constant = self._averages(), check_kernel(self.kernel).calibration(self.dim)
         moments = partial(
             coordinate_moments, self.sorted_graph, averages, tensor_of(vars(self)["sorted_points"])
         )
         scale, usual = calibrated_scale(calibrate, constant, self.eps, self.dim, moments)
         return self._assemble(
-            averages, scale, usual if order is None else positive_integer(order, "order")
+            averages, scale, usual if terms is None else positive_integer(terms, "terms")
         )
 
     @threads_by_size
@@ -220,7 +222,7 @@ class BundleOperators(BundleSignals):
         self, averages: Averages, scale: float = 1.0, terms: int = 1
     ) -> ConnectionLaplacian:
         held = vars(self)
-        parts = self.sorted_graph, self.connection, averages, scale, held["order"], self.kind
+        parts = self.sorted_graph, self.connection, averages, scale, held["curve_order"], self.kind
         return assemble(*parts, held["sorted_frames"], terms)
 
     def edge_weights(self) -> np.ndarray:
@@ -249,9 +251,9 @@ class BundleOperators(BundleSignals):
         """
         graph = self.sorted_graph
         once = np.flatnonzero(graph.rows < graph.indices)
-        edge_index = self.order[np.stack([graph.indices[once], graph.rows[once]])]
+        edge_index = self.curve_order[np.stack([graph.indices[once], graph.rows[once]])]
         weights = np.maximum(
             self.edge_weights()[once], 0.0
         )  # of a mesh, a few may be negative at the boundary
         maps = self.kind.wrap(self.connection.blocks(once))
-        return Sheaf.from_edges(edge_index, maps, self.kind.wrap(weights), len(self.order))
+        return Sheaf.from_edges(edge_index, maps, self.kind.wrap(weights), len(self.curve_order))

@@ -118,7 +118,7 @@ class DifferentiableBundle:
 
     @cached_property
     def _order(self) -> Tensor:
-        return self._tensor(self.bundle.order)
+        return self._tensor(self.bundle.curve_order)
 
     # What is cached has gradients even where the first reader wants none.
 

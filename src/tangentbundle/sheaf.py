@@ -131,7 +131,7 @@ class Sheaf:
         )
 
     @property
-    def dim(self) -> int:
+    def rank(self) -> int:
         """The dimension d of the vertex stalks: signals are ``(n, d, c)``."""
         return self.maps.shape[-1]
 
@@ -156,7 +156,7 @@ class Sheaf:
                 f"degrees must be an object such as BlockDegrees(), got {degrees!r}."
             )
         graph, maps = self.graph, self.maps
-        fixed = degrees, maps.dtype, self.dim
+        fixed = degrees, maps.dtype, self.rank
         if not (self.orthogonal and self.weights is None and degrees is not None):
             diagonal, left, right, bound = self._degrees(degrees)
         elif (found := graph.cache.get(fixed)) is not None:
@@ -169,9 +169,9 @@ class Sheaf:
         across = across if self.weights is None else across * self.weights[:, None, None]
         across = left * across if right is None else left @ across @ right
         values = torch.cat([diagonal, across, across.mT]).index_select(0, graph.slots)
-        mass = torch.full_like(graph.order, 1.0 / graph.num_nodes, dtype=maps.dtype)
-        matrix = graph.indptr, graph.cols, values, graph.order
-        return SheafLaplacian(*matrix, mass, 1.0 / bound, self.dim, self.kind)
+        mass = torch.full_like(graph.curve_order, 1.0 / graph.num_nodes, dtype=maps.dtype)
+        matrix = graph.indptr, graph.cols, values, graph.curve_order
+        return SheafLaplacian(*matrix, mass, 1.0 / bound, self.rank, self.kind)
 
     def _degrees(
         self, degrees: Degrees | None

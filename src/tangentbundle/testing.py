@@ -43,7 +43,7 @@ def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
 def random_signal(operator: LinearOperator, channels: int = 2, seed: int = 0) -> torch.Tensor:
     """A standard normal signal ``(n, d, channels)`` for an operator."""
     noise = torch.Generator().manual_seed(seed)
-    shape = (operator.num_points, operator.dim, channels)
+    shape = (operator.num_points, operator.rank, channels)
     return torch.randn(shape, generator=noise, dtype=operator.dtype).to(operator.device)
 
 

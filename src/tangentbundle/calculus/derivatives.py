@@ -42,7 +42,8 @@ class LinearMap(LinearOperator):
     device.
 
     Attributes: ``matrix``, a sparse CSR tensor ``(n q, n p)`` along the space-filling curve,
-    ``order[k]`` the user's index of the k-th point on the curve, ``mass`` (n,) in the user's order.
+    ``curve_order[k]`` the user's index of the k-th point on the curve, ``mass`` (n,) in the user's
+    order.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(500, seed=0)
@@ -52,7 +53,7 @@ class LinearMap(LinearOperator):
     """
 
     matrix: torch.Tensor
-    order: torch.Tensor
+    curve_order: torch.Tensor
     mass: torch.Tensor
 
     @property
@@ -61,35 +62,37 @@ class LinearMap(LinearOperator):
         return self.matrix.shape[0], self.matrix.shape[1]
 
     @property
-    def dim(self) -> int:  # type: ignore[override]
+    def rank(self) -> int:  # type: ignore[override]
         """Dimension p of the fibres that the map starts from."""
         return self.shape[1] // self.num_points
 
     @property
-    def out_dim(self) -> int:
+    def out_rank(self) -> int:
         """Dimension q of the fibres that the map goes to."""
         return self.shape[0] // self.num_points
 
     def __repr__(self) -> str:
         where = f"{str(self.dtype).removeprefix('torch.')}, {self.device}"
-        return (
-            f"LinearMap({self.num_points} points, rank {self.dim} to rank {self.out_dim}, {where})"
-        )
+        ranks = f"rank {self.rank} to rank {self.out_rank}"
+        return f"LinearMap({self.num_points} points, {ranks}, {where})"
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """The product with a validated tensor ``(..., n, p, c)``."""
-        along = fold(x).index_select(0, self.order).flatten(0, 1)
-        y = _Product.apply(along, self).unflatten(0, (self.num_points, self.out_dim))
+        along = fold(x).index_select(0, self.curve_order).flatten(0, 1)
+        y = _Product.apply(along, self).unflatten(0, (self.num_points, self.out_rank))
         y = y.index_select(0, self._places)
-        return unfold(y, torch.Size((*x.shape[:-2], self.out_dim, x.shape[-1])))
+        return unfold(y, torch.Size((*x.shape[:-2], self.out_rank, x.shape[-1])))
 
     @cached_property
     def _places(self) -> torch.Tensor:
-        return torch.argsort(self.order)
+        return torch.argsort(self.curve_order)
 
     def __deepcopy__(self, memo: dict) -> LinearMap:  # torch cannot copy sparse tensors so
         return replace(
-            self, matrix=self.matrix.clone(), order=self.order.clone(), mass=self.mass.clone()
+            self,
+            matrix=self.matrix.clone(),
+            curve_order=self.curve_order.clone(),
+            mass=self.mass.clone(),
         )
 
     def __neg__(self) -> LinearMap:
@@ -108,11 +111,11 @@ class LinearMap(LinearOperator):
     def adjoint(self) -> LinearMap:
         r"""The adjoint in the mass inner product,
         :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
-        mass = self.mass.index_select(0, self.order)
+        mass = self.mass.index_select(0, self.curve_order)
         matrix, starts = self.T.matrix, self.T.matrix.crow_indices()
         factors = (
-            mass[matrix.col_indices() // self.out_dim]
-            / mass[torch.repeat_interleave(starts.diff()) // self.dim]
+            mass[matrix.col_indices() // self.out_rank]
+            / mass[torch.repeat_interleave(starts.diff()) // self.rank]
         )
         values = matrix.values() * factors
         transposed = torch.sparse_csr_tensor(
@@ -125,7 +128,7 @@ class LinearMap(LinearOperator):
     ) -> LinearMap:
         """The same map on another device or in another precision."""
         mass, matrix = (t.to(device=device, dtype=dtype) for t in (self.mass, self.matrix))
-        return replace(self, matrix=matrix, order=self.order.to(mass.device), mass=mass)
+        return replace(self, matrix=matrix, curve_order=self.curve_order.to(mass.device), mass=mass)
 
     def to_scipy(self) -> sparse.csr_array:
         """The matrix ``(n q, n p)`` in the user's order."""
@@ -133,7 +136,7 @@ class LinearMap(LinearOperator):
         matrix = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
         places = self._places.cpu().numpy()
         rows, columns = (
-            (places[:, None] * q + np.arange(q)).ravel() for q in (self.out_dim, self.dim)
+            (places[:, None] * q + np.arange(q)).ravel() for q in (self.out_rank, self.rank)
         )
         return sparse.csr_array(matrix[rows][:, columns])
 
@@ -313,12 +316,12 @@ class Derivatives:
     @cached_property
     def _connection(self) -> Connection:
         assert self.bundle.sorted_frames is not None  # or there were no fit
-        return connect(self.bundle.sorted_frames, self.fit.graph, order=self.bundle.order)
+        return connect(self.bundle.sorted_frames, self.fit.graph, order=self.bundle.curve_order)
 
     @cached_property
     def _divergence_blocks(self) -> np.ndarray:
         weights, connection = self.fit.weights, self._connection
-        if connection.dim != 2:
+        if connection.rank != 2:
             return np.einsum("ea,eab->eb", weights, connection.blocks())[:, None]
         blocks = np.empty_like(weights)  # the same, in less time and memory
         run_ranges(_turn_back, len(blocks), weights, connection.values, connection.det, blocks)
@@ -327,7 +330,7 @@ class Derivatives:
     def _map(self, blocks: np.ndarray) -> LinearMap:
         """The map of blocks ``(e, q, p)``, in the dtype and on the device of the bundle."""
         mass, order = (
-            torch.from_numpy(a) for a in (self.bundle._unsorted(self.mass), self.bundle.order)
+            torch.from_numpy(a) for a in (self.bundle._unsorted(self.mass), self.bundle.curve_order)
         )
         kind = self.bundle.kind
         mass = mass.to(kind.device, kind.dtype)

@@ -322,7 +322,7 @@ def local_fits(
                 break
     if len(left):
         raise RankDeficientError(
-            f"the neighbours of {len(left)} of {n} points (first: {bundle.order[left[0]]}, "
+            f"the neighbours of {len(left)} of {n} points (first: {bundle.curve_order[left[0]]}, "
             f"counted from 0) do not span {d} directions, so that a gradient is not defined. Use "
             "more points, or a smaller dimension."
         )

@@ -122,7 +122,7 @@ def helmholtz(
     if bundle.dim == 2:
         with suppress(NotOrientableError):
             signs = torch.from_numpy(calculus.signs)[:, None, None].to(x.device)
-    order, channels = divergence.order, max(1, MAX_VALUES // bundle.num_points)
+    order, channels = divergence.curve_order, max(1, MAX_VALUES // bundle.num_points)
     calculus = replace(calculus)  # without its fit, which takes memory
     split = _Split(
         gradient.matrix.double(), divergence.matrix.double(), signs, Poisson(calculus, x.device)

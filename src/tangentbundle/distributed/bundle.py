@@ -58,7 +58,7 @@ class DistributedBundle(BundleSignals):
     """
 
     cloud: PartitionedCloud
-    order: np.ndarray
+    curve_order: np.ndarray
     sorted_points: np.ndarray
     sorted_frames: np.ndarray
     kind: ArrayKind
@@ -150,7 +150,7 @@ class DistributedBundle(BundleSignals):
             expected = f"({self.num_points}, {self.dim}, channels)"
             raise ShapeError(f"signal must have shape {expected}, got {tuple(given.shape)}.")
         coefficients = expand(bank, Band(self.generator), Chebyshev.tol).detach().tolist()
-        x = given[self.order]
+        x = given[self.curve_order]
         sums = [column[0] * x for column in coefficients]
         matrix = PartitionedMatrix(self.cloud)
         with only_writer(self.cloud.folder):

@@ -98,7 +98,7 @@ class PartitionedCloud:
         return np.asarray(load_array(self.folder / "points.npy", "c"))
 
     @cached_property
-    def order(self) -> np.ndarray:
+    def curve_order(self) -> np.ndarray:
         """The user's number of each point, for messages."""
         return np.asarray(load_array(self.folder / "order.npy"))
 

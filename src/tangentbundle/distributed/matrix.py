@@ -88,7 +88,8 @@ def build_frames(cloud: PartitionedCloud, p: int) -> None:
     if isolated := len(graph.isolated):
         raise IsolatedPointsError(
             f"{isolated} of the {graph.num_points} points of partition {p} (first: "
-            f"{first_of(graph.isolated, cloud.order[own])[1]}, counted from 0) have no neighbour "
+            f"{first_of(graph.isolated, cloud.curve_order[own])[1]}, counted from 0) have no "
+            f"neighbour "
             f"within sqrt(eps) = {radius:.4g}. Give a larger eps=..., or neighbors=..., or remove "
             "outliers. Mind the units of the coordinates."
         )
@@ -96,7 +97,7 @@ def build_frames(cloud: PartitionedCloud, p: int) -> None:
     save_array(part("neighbors"), graph.indices)
     degree = row_sums(graph.tensors[0], geometry.kernel(graph.tensors[2] / radius)).numpy()
     pca, _ = estimate_frames(points, graph, geometry.eps, dim, geometry.asked, own)
-    save_array(part("frames"), pca.frames(dim, cloud.order[own]))
+    save_array(part("frames"), pca.frames(dim, cloud.curve_order[own]))
     save_array(part("degree"), degree)  # the last one: all are there
 
 
@@ -119,7 +120,7 @@ def build_operator(cloud: PartitionedCloud, p: int) -> None:
     weights = geometry.kernel(graph.tensors[2] / float(np.sqrt(geometry.eps)))
     mass = row_sums(graph.tensors[0], weights / degrees[graph.tensors[1]]) / degrees
     connection = connect(
-        cloud.gather("frames", numbers), graph, geometry.real, cloud.order[numbers]
+        cloud.gather("frames", numbers), graph, geometry.real, cloud.curve_order[numbers]
     )
     factors = edge_factors(graph, weights, degrees, mass)
     cols, values = average_blocks(graph, connection, factors)

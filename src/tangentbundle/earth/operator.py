@@ -20,7 +20,7 @@ from scipy import sparse
 
 from ..arrays import ArrayKind
 from ..geometry.graph import NeighborGraph
-from ..geometry.ordering import curve_order
+from ..geometry.ordering import order_along_curve
 from ..geometry.transport import Connection
 from ..operators import ConnectionLaplacian
 from ..operators.assembly import area_laplacian
@@ -78,7 +78,7 @@ class Cells:
     def laplacians(self) -> dict[str, ConnectionLaplacian]:
         """The connection Laplacian on the unit sphere, by the character of the dtype of signals
         ``(m, 2, c)``."""
-        (ends, sides, normals), order = self.walls, curve_order(self.points)
+        (ends, sides, normals), order = self.walls, order_along_curve(self.points)
         place, n = np.argsort(order), len(order)
         rows, columns = place[np.append(self.rows, ends)], place[np.append(self.columns, ends)]
         along = np.lexsort([columns, rows])  # the space-filling curve

@@ -70,7 +70,7 @@ class TangentSpaces:
         signs = _with_most_columns_kept(tree_signs(edges), edges.components())
         agree = signs[edges.rows] * edges.distances * signs[edges.indices] > 0
         frames = np.array(bundle.frames, dtype=float)
-        frames[bundle.order, :, -1] *= signs[:, None]
+        frames[bundle.curve_order, :, -1] *= signs[:, None]
         return cls(points, frames, bool(len(agree) and agree.mean() > 0.98), None)
 
     @classmethod

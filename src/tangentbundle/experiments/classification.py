@@ -185,7 +185,7 @@ def _network_rows(
     rows = []
     for name, activation in ACTIVATIONS.items():
         source = generator(seed)
-        readout = nn.SumReadout(channels[-1], 2, dim=dim, seed=source)
+        readout = nn.SumReadout(channels[-1], 2, rank=dim, seed=source)
         net = nn.TNN(channels, taps=2, activation=activation(), readout=readout, seed=source)
         rows.append(_trained(method, name, net, data, seed))
     return rows

@@ -41,7 +41,7 @@ def warn_below_tolerance(
     if (
         isinstance(operator, Semigroup)
         or not isinstance(method, Chebyshev)
-        or method.order is not None
+        or method.degree is not None
     ):
         return
     if not is_seen(operator.mass) or half_precision(x) is not None:

@@ -28,7 +28,7 @@ from .expansion import (
     MIN_TOLERANCE,
     check_precision,
     expand,
-    fixed_order,
+    fixed_degree,
     require_finite,
 )
 
@@ -101,7 +101,7 @@ class Exact(Method):
     ) -> torch.Tensor:
         values, fields = operator.eigenbasis
         flat = fields.flatten(0, 1)
-        weights = operator.mass.repeat_interleave(operator.dim)[:, None]
+        weights = operator.mass.repeat_interleave(operator.rank)[:, None]
         spectrum = flat.T @ (weights * x.flatten(0, 1))
         responses = torch.stack([f.evaluate(values) for f in filters])
         if responses.device.type == "cpu" and not is_batched(responses):
@@ -123,24 +123,24 @@ class Chebyshev(Method):
     :math:`\epsilon \lambda_{max}/\sqrt{n d}` changes in the response; if that is more than 1e-3
     there is an ``AccuracyWarning``.
 
-    The order follows from the responses and the operator's spectral interval; for heat it is about
-    :math:`\sqrt{2 t \lambda_{max} \log(2/\text{tol})}`. With ``order`` it is fixed instead: for
+    The degree follows from the responses and the operator's spectral interval; for heat it is about
+    :math:`\sqrt{2 t \lambda_{max} \log(2/\text{tol})}`. With ``degree`` it is fixed instead: for
     learnable times on a GPU, where reading a parameter means waiting.
     """
 
     tol: float = 1e-6
-    order: int | None = None
+    degree: int | None = None
 
     has_operator_gradients: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.tol < 1.0:
             raise InvalidInputError(f"tol must lie between 0 and 1, got {self.tol}.")
-        if self.order is not None and not (
-            isinstance(self.order, Integral) and 0 <= self.order <= MAX_NODES
+        if self.degree is not None and not (
+            isinstance(self.degree, Integral) and 0 <= self.degree <= MAX_NODES
         ):
             raise InvalidInputError(
-                f"order must be an integer from 0 to {MAX_NODES}, got {self.order}."
+                f"degree must be an integer from 0 to {MAX_NODES}, got {self.degree}."
             )
 
     def coefficients(
@@ -155,7 +155,7 @@ class Chebyshev(Method):
             )
 
         def compute() -> torch.Tensor:
-            if self.order is None:
+            if self.degree is None:
                 if self.tol < MIN_TOLERANCE[operator.dtype]:
                     raise InvalidInputError(
                         f"tol={self.tol:g} is below what float32 can give, "
@@ -165,7 +165,7 @@ class Chebyshev(Method):
                 a = expand(filters, band, self.tol)
                 check_precision(filters, operator, band.top)
             else:
-                a = fixed_order(filters, band, self.order + 1)
+                a = fixed_degree(filters, band, self.degree + 1)
             return a.to(operator.device, operator.dtype)
 
         return self.remember(filters, operator, compute)
@@ -227,7 +227,7 @@ class Dense(Method):
 
         def compute() -> torch.Tensor:
             if isinstance(operator, Joined):
-                size = max(operator.sizes) * operator.dim
+                size = max(operator.sizes) * operator.rank
                 out = operator.mass.new_zeros((len(filters), len(operator.parts), size, size))
                 for b, part in enumerate(operator.parts):
                     end = part.shape[0]
@@ -286,7 +286,7 @@ def _to_blocks(x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
 
 def _from_blocks(y: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
     """Undo ``_to_blocks``."""
-    rows = y.reshape(y.shape[0] * y.shape[1] // operator.dim, operator.dim, y.shape[-1])
+    rows = y.reshape(y.shape[0] * y.shape[1] // operator.rank, operator.rank, y.shape[-1])
     return (
         rows[operator.slots]
         if isinstance(operator, Joined) and len(set(operator.sizes)) > 1
@@ -296,7 +296,7 @@ def _from_blocks(y: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
 
 def default_method(operator: LinearOperator) -> Method:
     """Exact for small operators, Chebyshev otherwise, and for those that learn."""
-    if max(operator.sizes) * operator.dim > EXACT_SIZE:
+    if max(operator.sizes) * operator.rank > EXACT_SIZE:
         return Chebyshev()
     return method_with_gradients(operator) if operator.requires_grad else Exact()
 

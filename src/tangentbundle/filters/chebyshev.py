@@ -211,7 +211,8 @@ def _sensitivity_backward(ctx, grad):
     with torch.enable_grad():
         inputs = [t if t.requires_grad else t.detach().requires_grad_() for t in (values, *others)]
         values, x, y, coefficients = inputs
-        matrix = indptr, cols, values, along_curve(indptr, cols, values, order).order, mass[order]
+        rows = along_curve(indptr, cols, values, order).curve_order
+        matrix = indptr, cols, values, rows, mass[order]
         x, sources = x[order], torch.einsum("km,kndc->mndc", coefficients, y[:, order])
 
         def product(signal: Tensor, factor: float) -> Tensor:

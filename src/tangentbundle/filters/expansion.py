@@ -113,11 +113,11 @@ def expand(filters: Sequence[Filter], band: Band, tol: float) -> torch.Tensor:
             cosines = torch.from_numpy(np.cos(np.arange(terms)[:, None] * angles))
             errors = (coefficients[:, :terms] @ cosines - checks).abs() / size
             if float(errors.max()) <= 2 * floor:
-                return fixed_order(filters, band, terms, nodes)
+                return fixed_degree(filters, band, terms, nodes)
     raise ConvergenceError(
         f"{MAX_NODES} Chebyshev terms do not follow this response to {tol:g}: it jumps, or "
         f"changes on a scale far below the operator's largest eigenvalue {band.top:.4g}. Use "
-        "method=Exact(), a smoother response, or Chebyshev(order=...) to accept what that order "
+        "method=Exact(), a smoother response, or Chebyshev(degree=...) to accept what that degree "
         "gives."
     )
 
@@ -132,7 +132,7 @@ def require_finite(responses: torch.Tensor, largest: float) -> torch.Tensor:
     return responses
 
 
-def fixed_order(
+def fixed_degree(
     filters: Sequence[Filter], band: Band, terms: int, nodes: int | None = None
 ) -> torch.Tensor:
     """Coefficients ``(k, terms)`` whatever their accuracy; needs no look at their values."""

@@ -28,7 +28,7 @@ from ..operators.product import sort_rows
 from ..operators.storage import along_curve
 from .base import Filter
 from .chebyshev import band_of
-from .expansion import expand, fixed_order
+from .expansion import expand, fixed_degree
 from .responses import Parametric, Spectral
 
 
@@ -84,7 +84,7 @@ def least_risk(
 
     def energies(filters: Sequence[Filter], moments: np.ndarray) -> np.ndarray:
         """Inner products of a signal with itself after each filter, from its moments."""
-        return fixed_order(filters, band, len(moments)).numpy() @ moments
+        return fixed_degree(filters, band, len(moments)).numpy() @ moments
 
     variance = 1.0
     if variances is None:

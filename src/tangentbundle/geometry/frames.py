@@ -275,7 +275,7 @@ def pca_of_nearest(
 ) -> LocalPCA:
     """Local PCA at ``centers`` (m, D) of k neighbours of each, nearest first: ``distances``,
     ``indices`` (m, k)."""
-    to = points.order.device if isinstance(points, TensorCloud) else None
+    to = points.curve_order.device if isinstance(points, TensorCloud) else None
     distances, indices = (torch.as_tensor(a, device=to) for a in (distances, indices))
     reach, graph = 1.2 * distances[:, -1].clamp_min(TINY), graph_of_lists(distances, indices)
     return local_pca(points, graph, reach, centers=centers, axes=axes, center=center)

@@ -205,9 +205,9 @@ def radius_graph(
         check_memory(edges, max_memory, "Use a smaller eps, or fewer neighbors.", dim)
 
     if isinstance(points, TensorCloud):
-        max_memory = device_memory(points.order.device) if max_memory is None else max_memory
+        max_memory = device_memory(points.curve_order.device) if max_memory is None else max_memory
         within = radius / points.unit
-        if points.order.device.type == "cuda":
+        if points.curve_order.device.type == "cuda":
             from .cuda_search import cuda_ball_edges  # there may be no Triton
 
             edges: Any = cuda_ball_edges(

@@ -76,13 +76,13 @@ def principal_coordinates(points: np.ndarray, count: int | None = None) -> np.nd
     return np.ascontiguousarray(turned[:, spread >= 1e-13 * spread.max()])
 
 
-def curve_order(points: Any) -> Any:
+def order_along_curve(points: Any) -> Any:
     """Return the permutation that sorts ``(n, D)`` points, an array, along a Hilbert curve; D <= 3
     for tensors.
 
     For D > 3 the curve runs through the three principal axes of the cloud.
 
-    >>> curve_order(np.array([[0.9], [0.1], [0.5]])).tolist()
+    >>> order_along_curve(np.array([[0.9], [0.1], [0.5]])).tolist()
     [1, 2, 0]
     """
     if points.shape[1] > 3:

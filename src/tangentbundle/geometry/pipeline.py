@@ -23,7 +23,7 @@ from ..errors import (
 from ..extras import use_triton
 from .frames import LocalPCA, local_pca, pca_of_nearest
 from .graph import NeighborGraph, check_memory, radius_graph
-from .ordering import curve_order, first_of
+from .ordering import first_of, order_along_curve
 from .scale import (
     SHEET_MARGIN,
     automatic_neighbors,
@@ -87,7 +87,7 @@ def sorted_cloud(points: Array, name: str = "points") -> tuple[np.ndarray, np.nd
         len(cloud),
         float(np.ptp(np.ascontiguousarray(cloud.T), axis=1).max()) if len(cloud) else 0.0,
     )
-    order = curve_order(cloud)
+    order = order_along_curve(cloud)
     return np.ascontiguousarray(cloud[order]), order, kind
 
 
@@ -97,7 +97,7 @@ def cloud_of(points: Array) -> tuple[Any, Any, ArrayKind]:
     if not use_triton(kind.device):
         return sorted_cloud(points)
     cloud = TensorCloud.of(points)
-    return cloud, cloud.order, kind
+    return cloud, cloud.curve_order, kind
 
 
 def warn_of_duplicates(points: Any) -> None:

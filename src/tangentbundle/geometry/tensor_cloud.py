@@ -20,7 +20,7 @@ from torch import Tensor
 from ..arrays import host, points_tensor
 from ..errors import InvalidInputError, TooFewPointsError
 from ..memory import require_memory
-from .ordering import curve_order, principal_axes
+from .ordering import order_along_curve, principal_axes
 from .search import BLOCK, WIDE
 
 CHUNK, CPU_CHUNK = 2**25, 2**21
@@ -29,8 +29,8 @@ CHUNK, CPU_CHUNK = 2**25, 2**21
 
 @dataclass(frozen=True, eq=False)
 class TensorCloud:
-    """Points ``(n, D)`` along the curve, in their own units; ``order[k]`` is the user's index of
-    the k-th.
+    """Points ``(n, D)`` along the curve, in their own units; ``curve_order[k]`` is the user's index
+    of the k-th.
 
     ``coordinates``, in which distances are found, are centred and divided by ``unit``, a power of
     two, so that they lie between -1 and 1; ``boxed`` are those of the boxes, turned and fewer where
@@ -38,7 +38,7 @@ class TensorCloud:
     """
 
     points: Tensor
-    order: Tensor
+    curve_order: Tensor
     unit: float
     coordinates: Tensor = field(repr=False)
     boxed: Tensor = field(repr=False)
@@ -55,7 +55,7 @@ class TensorCloud:
         turned = exact
         if tensor.shape[1] > 3:
             turned = centred @ torch.from_numpy(principal_axes(centred).copy()).to(centred)
-        order = curve_order(turned[:, :3])
+        order = order_along_curve(turned[:, :3])
         boxed = turned[:, :WIDE] if tensor.shape[1] > WIDE else centred
         return cls(
             tensor[order],

@@ -37,7 +37,7 @@ class Connection:
 
     values: np.ndarray
     det: np.ndarray
-    dim: int
+    rank: int
 
     @classmethod
     def identity(cls, graph: NeighborGraph, dtype: torch.dtype) -> Connection:
@@ -53,9 +53,9 @@ class Connection:
     def blocks(self, edges: slice | np.ndarray = slice(None)) -> np.ndarray:
         """The maps as ``(e, d, d)`` matrices."""
         values, det = (tensor.cpu()[edges] for tensor in self.tensors)
-        if self.dim == 1:
+        if self.rank == 1:
             return det[:, None, None].to(values).numpy()
-        return (plane_blocks(values, det.to(values)) if self.dim == 2 else values).numpy()
+        return (plane_blocks(values, det.to(values)) if self.rank == 2 else values).numpy()
 
 
 def plane_blocks(values: Tensor, det: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def to_pyg(bundle: TangentBundle, **attributes: Any) -> Any:
 
 def _contents(bundle: TangentBundle) -> dict[str, Any]:
     graph, kind = bundle.sorted_graph, bundle.kind
-    order = torch.from_numpy(bundle.order.astype(np.int64))
+    order = torch.from_numpy(bundle.curve_order.astype(np.int64))
     ends = torch.from_numpy(np.stack([graph.indices, graph.rows]).astype(np.int64))
     maps = np.ascontiguousarray(bundle.connection.blocks())
     return {

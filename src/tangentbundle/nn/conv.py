@@ -43,7 +43,7 @@ def network_method(operator: LinearOperator, filters: Sequence[Filter] = ()) -> 
 
     Operators that learn always have Chebyshev.
     """
-    largest = max(operator.sizes) * operator.dim
+    largest = max(operator.sizes) * operator.rank
     padded = (
         len(operator.sizes) * largest**2
     )  # a joined operator's matrices all have the size of the largest

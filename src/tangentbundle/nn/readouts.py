@@ -62,19 +62,19 @@ class SumReadout(Readout):
         outputs: int,
         hidden: int = 16,
         *,
-        dim: int = 2,
+        rank: int = 2,
         seed: int | torch.Generator = 0,
     ) -> None:
-        features = positive_integer(dim, "dim") * positive_integer(channels, "channels")
+        features = positive_integer(rank, "rank") * positive_integer(channels, "channels")
         super().__init__(channels, features, outputs, hidden, seed)
-        self.dim = dim
+        self.rank = rank
 
     def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
         x = checked(x, operator, self.channels, self.first.weight)
-        if operator.dim != self.dim:
+        if operator.rank != self.rank:
             raise ShapeError(
-                f"this readout takes fibres of dimension {self.dim}, got {operator.dim}. Change "
-                "its dim."
+                f"this readout takes fibres of dimension {self.rank}, got {operator.rank}. Change "
+                "its rank."
             )
         return self.second(torch.relu(self.first(cloud_sums(x.flatten(-2), operator))))
 

@@ -112,7 +112,7 @@ def checked_features(x: Tensor, weight: Tensor, features: int, name: str) -> Ten
 class SheafBuilder(Configured):
     """Makes a sheaf of a graph and features of its nodes, by ``maps``."""
 
-    dim: int
+    rank: int
     name = "this sheaf"
     orthogonal = False
     """Whether its maps are orthogonal by construction."""
@@ -160,7 +160,7 @@ class SheafLearner(SheafBuilder):
     Gradients reach the weights and the features.
 
     Args:
-        dim: d, of the stalks.
+        rank: d, of the stalks.
         parametrization: :math:`\Pi`, of matrices ``(d, d)``; default ``Cayley()``, rotations.
         features: of each node; networks set it themselves.
         hidden: width of the perceptron.
@@ -173,7 +173,7 @@ class SheafLearner(SheafBuilder):
 
     def __init__(
         self,
-        dim: int = 2,
+        rank: int = 2,
         parametrization: Parametrization | None = None,
         features: int = 1,
         hidden: int = 16,
@@ -182,14 +182,14 @@ class SheafLearner(SheafBuilder):
     ) -> None:
         super().__init__()
         self.parametrization = part(parametrization, Cayley(), Parametrization, "Cayley()")
-        self.dim, self.features = (
-            positive_integer(dim, "dim"),
+        self.rank, self.features = (
+            positive_integer(rank, "rank"),
             positive_integer(features, "features"),
         )
         self.hidden, source = positive_integer(hidden, "hidden"), generator(seed)
         self.orthogonal = isinstance(self.parametrization, Orthogonal)
         self.first = linear(features, 2 * hidden, source)  # A_1 and A_2
-        self.last = linear(hidden, self.parametrization.count(dim), source)
+        self.last = linear(hidden, self.parametrization.count(rank), source)
         with torch.no_grad():
             for parameter in (
                 self.last.parameters()
@@ -197,14 +197,14 @@ class SheafLearner(SheafBuilder):
                 parameter.mul_(START)
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
-        return type(self)(self.dim, self.parametrization, channels, self.hidden, seed=seed)
+        return type(self)(self.rank, self.parametrization, channels, self.hidden, seed=seed)
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
         x = checked_features(x, self.first.weight, self.first.in_features, self.name)
         own, other = (
             self.first(x).index_select(0, edges.flatten()).view(-1, 2, 2, self.hidden).unbind(2)
         )
-        return self.parametrization(self.last(torch.tanh(own + other.flip(1))), self.dim)
+        return self.parametrization(self.last(torch.tanh(own + other.flip(1))), self.rank)
 
 
 START = 0.1
@@ -223,9 +223,9 @@ class ConnectionSheaf(SheafBuilder):
     r"""The paper's construction on a given graph: local PCA of the features of neighbours, then
     Procrustes.
 
-    The frame :math:`O_v` of a node holds the first ``dim`` principal axes of :math:`x_u - x_v` over
-    its neighbours, and an edge has the orthogonal map closest to :math:`O_v^T O_u`. Neighbourhoods
-    of fewer directions are completed with the principal axes of all features. Nothing is learned;
+    The frame :math:`O_v` of a node holds the first ``rank`` principal axes of :math:`x_u - x_v`
+    over its neighbours, and an edge has the orthogonal map closest to :math:`O_v^T O_u`.
+    Neighbourhoods of fewer directions are completed with the principal axes of all features. Nothing is learned;
     maps are cached while x lives.
 
     >>> import torch, tangentbundle as tb
@@ -236,16 +236,16 @@ class ConnectionSheaf(SheafBuilder):
 
     from_inputs = orthogonal = True
 
-    def __init__(self, dim: int = 2) -> None:
+    def __init__(self, rank: int = 2) -> None:
         super().__init__()
-        self.dim = positive_integer(dim, "dim")
+        self.rank = positive_integer(rank, "rank")
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        if self.dim > min(x.shape):
+        if self.rank > min(x.shape):
             raise InvalidInputError(
-                f"dim = {self.dim} needs as many nodes and features, got {tuple(x.shape)}."
+                f"rank = {self.rank} needs as many nodes and features, got {tuple(x.shape)}."
             )
-        return _transports(x, edges, self.dim)
+        return _transports(x, edges, self.rank)
 
 
 @Remembered

@@ -28,9 +28,9 @@ class SheafStep(torch.nn.Module):
     r"""A step of heat flow with left and right weights,
     :math:`(I - L)(I \otimes W_1^T)\, X W_2`."""
 
-    def __init__(self, dim: int, channels: int, source: torch.Generator) -> None:
+    def __init__(self, rank: int, channels: int, source: torch.Generator) -> None:
         super().__init__()
-        self.left = torch.nn.Parameter(torch.eye(dim))
+        self.left = torch.nn.Parameter(torch.eye(rank))
         self.right = uniform(channels, channels, fan_in=channels, source=source)
 
     def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
@@ -38,13 +38,20 @@ class SheafStep(torch.nn.Module):
 
 
 class SheafPowers(torch.nn.Module):
-    r"""A polynomial of one step of heat flow, :math:`\sum_{k \le K} (I - L)^k X H_k`, by Horner's
+    r"""A polynomial of one step of heat flow, :math:`\sum_{k < K} (I - L)^k X H_k`, by Horner's
     rule."""
 
-    def __init__(self, wide: int, high: int, order: int, source: torch.Generator) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, taps: int, source: torch.Generator
+    ) -> None:
         super().__init__()
-        taps = positive_integer(order, "order") + 1
-        self.weight = uniform(taps, wide, high, fan_in=taps * wide, source=source)
+        self.weight = uniform(
+            positive_integer(taps, "taps"),
+            in_channels,
+            out_channels,
+            fan_in=taps * in_channels,
+            source=source,
+        )
 
     def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
         *lower, total = (x @ weight for weight in self.weight)
@@ -66,7 +73,7 @@ class SheafBlock(torch.nn.Module):
         self.dropout = torch.nn.Dropout(dropout)
 
     def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
-        around = self.layer(x.unflatten(1, (operator.dim, -1)), operator).flatten(1)
+        around = self.layer(x.unflatten(1, (operator.rank, -1)), operator).flatten(1)
         return self.dropout(F.elu(around if self.own is None else self.own(x) + around))
 
 
@@ -98,11 +105,11 @@ class SheafNetwork(Configured):
         self.normalization = part(
             normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()"
         )
-        self.dim, self.channels = builder.dim, positive_integer(channels, "channels")
+        self.rank, self.channels = builder.rank, positive_integer(channels, "channels")
         self.dropout, source, width = (
             torch.nn.Dropout(dropout),
             generator(seed),
-            builder.dim * channels,
+            builder.rank * channels,
         )
         self.encoder = linear(positive_integer(in_features, "in_features"), width, source)
         self.decoder = linear(width, positive_integer(out_features, "out_features"), source)
@@ -162,26 +169,27 @@ class SheafDiffusion(SheafNetwork):
     """
 
     def layer(self, source: torch.Generator) -> torch.nn.Module:
-        return SheafStep(self.dim, self.channels, source)
+        return SheafStep(self.rank, self.channels, source)
 
 
 class SheafTNN(SheafNetwork):
     r"""A tangent bundle network on a learned sheaf: banks of filters of one Laplacian, in every
     layer.
 
-    .. math:: X_{l+1} = X_l + \sigma\Big(A_l N(X_l) + \sum_{k=0}^{K} (I - L)^k N(X_l) H_{l,k}\Big).
+    .. math:: X_{l+1} = X_l
+              + \sigma\Big(A_l N(X_l) + \sum_{k=0}^{K-1} (I - L)^k N(X_l) H_{l,k}\Big).
 
-    K = 1 is the sheaf neural network of Hansen and Gebhart (2020), K > 1 a polynomial sheaf
+    K = 2 is the sheaf neural network of Hansen and Gebhart (2020), K > 2 a polynomial sheaf
     network.
 
     Args:
-        order: K.
+        taps: K, the number of powers, which reach K - 1 hops.
         filters: instead of the powers any filters, such as ``[Heat(0.0), Heat(1.0)]``; each layer
             learns its own copy of their parameters.
         others: as of ``SheafDiffusion``; the sheaf is made of the first signal.
 
     >>> import torch, tangentbundle as tb
-    >>> net = tb.nn.SheafTNN(7, 8, 3, order=2)
+    >>> net = tb.nn.SheafTNN(7, 8, 3, taps=3)
     >>> net(torch.randn(4, 7), torch.tensor([[0, 1, 2], [1, 2, 3]])).shape
     torch.Size([4, 3])
     """
@@ -196,21 +204,21 @@ class SheafTNN(SheafNetwork):
         builder: SheafBuilder | None = None,
         layers: int = 2,
         *,
-        order: int = 1,
+        taps: int = 2,
         filters: Sequence[Filter] | None = None,
         normalization: Degrees | None = None,
         own: bool = True,
         dropout: float = 0.0,
         seed: int | torch.Generator = 0,
     ) -> None:
-        self.bank = order, filters
+        self.bank = taps, filters
         options = {"normalization": normalization, "own": own, "dropout": dropout, "seed": seed}
         super().__init__(in_features, channels, out_features, builder, layers, **options)  # type: ignore[arg-type]
 
     def layer(self, source: torch.Generator) -> torch.nn.Module:
-        order, filters = self.bank
+        taps, filters = self.bank
         if filters is None:
-            return SheafPowers(self.channels, self.channels, order, source)
+            return SheafPowers(self.channels, self.channels, taps, source)
         own = with_parameters(filters, copy.deepcopy)
         return BundleConv(
             self.channels, self.channels, filters=own, method=Chebyshev(), seed=source
@@ -252,10 +260,10 @@ class SheafConv(Configured):
     r"""A bank of filters on a sheaf that it learns, ``(n, in_channels) -> (n, out_channels)``: in
     place of ``GCNConv``.
 
-    .. math:: Y = \sum_{k=0}^{K} (I - L(X))^k X H_k .
+    .. math:: Y = \sum_{k=0}^{K-1} (I - L(X))^k X H_k .
 
     Rows of x hold d vectors one after another: both numbers of channels are multiples of d, the
-    dimension of the stalks. ``order`` is K; ``builder`` and ``normalization`` are as of
+    dimension of the stalks. ``taps`` is K; ``builder`` and ``normalization`` are as of
     ``SheafTNN``.
 
     >>> import torch, tangentbundle as tb
@@ -269,7 +277,7 @@ class SheafConv(Configured):
         out_channels: int,
         builder: SheafBuilder | None = None,
         *,
-        order: int = 1,
+        taps: int = 2,
         normalization: Degrees | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
@@ -279,9 +287,9 @@ class SheafConv(Configured):
             generator(seed),
         )
         for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if positive_integer(value, name) % builder.dim:
+            if positive_integer(value, name) % builder.rank:
                 raise InvalidInputError(
-                    f"{name} must be a multiple of {builder.dim}, dim of the stalks, got {value}."
+                    f"{name} must be a multiple of {builder.rank}, rank of the stalks, got {value}."
                 )
         self.in_channels = int(in_channels)
         self.normalization = part(
@@ -289,11 +297,11 @@ class SheafConv(Configured):
         )
         self.builder = builder.sized(in_channels, source)
         self.conv = SheafPowers(
-            in_channels // builder.dim, out_channels // builder.dim, order, source
+            in_channels // builder.rank, out_channels // builder.rank, taps, source
         )
 
     @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         x = checked_features(x, self.conv.weight, self.in_channels, "the layer")
         operator = self.builder(x, edge_index, edge_weight).laplacian(self.normalization)
-        return self.conv(x.unflatten(1, (operator.dim, -1)), operator).flatten(1)
+        return self.conv(x.unflatten(1, (operator.rank, -1)), operator).flatten(1)

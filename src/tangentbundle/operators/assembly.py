@@ -107,9 +107,9 @@ def average_blocks(
     stores them."""
     (maps, det), cols = connection.tensors, graph.tensors[1]
     factors = factors.to(maps.dtype)
-    if connection.dim == 1:
+    if connection.rank == 1:
         return cols, (factors * det)[:, None, None]
-    if connection.dim == 2:
+    if connection.rank == 2:
         return torch.where(det < 0, ~cols, cols), factors[:, None] * maps
     return cols, factors[:, None, None] * maps
 
@@ -146,7 +146,7 @@ def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:
     edges = torch.arange(e, device=device) + starts
     ends = part.indptr[1:] + rows
     plane = part.values.ndim == 2  # cosine and sine
-    block = part.values.new_tensor([1.0, 0.0]) if plane else torch.eye(part.dim).to(part.values)
+    block = part.values.new_tensor([1.0, 0.0]) if plane else torch.eye(part.rank).to(part.values)
     values = part.values.new_empty((e + n, *part.values.shape[1:]))
     weights = share.reshape(-1, *[1] * (values.ndim - 1))
     values[edges], values[ends] = weights[starts] * part.values, (1.0 - weights) * block
@@ -168,8 +168,8 @@ def assemble(
 ) -> ConnectionLaplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
-    ``graph``, ``connection``, ``averages`` and ``frames`` are in curve order; ``order[k]`` is the
-    user's index of the k-th point on the curve.
+    ``graph``, ``connection``, ``averages`` and ``frames`` are in curve order; ``curve_order[k]`` is
+    the user's index of the k-th point on the curve.
     """
     cols, values = average_blocks(graph, connection, averages.factors)
     share, places = averages.mass / averages.rate, torch.as_tensor(order)
@@ -177,10 +177,10 @@ def assemble(
         indptr=graph.tensors[0],
         cols=cols,
         values=values,
-        order=places.int(),
+        curve_order=places.int(),
         mass=torch.empty_like(share).index_copy_(0, places, share / share.sum()).to(values.dtype),
         scale=scale / averages.fastest,
-        dim=connection.dim,
+        rank=connection.rank,
         kind=kind,
         sorted_frames=frames,
         terms=terms,
@@ -211,7 +211,7 @@ def area_laplacian(
     rate = bound * areas
     factors, (maps, det) = (weights / rate[rows]).astype(dtype), (connection.values, connection.det)
     cols, values = np.where(det < 0, ~graph.indices, graph.indices), factors[:, None] * maps
-    if connection.dim == 1:
+    if connection.rank == 1:
         cols, values = graph.indices, (factors * det)[:, None, None]
     diagonal = np.zeros((n, *values.shape[1:]), dtype)
     diagonal.reshape(n, -1)[:, 0] = 1.0 - degree / rate
@@ -219,5 +219,5 @@ def area_laplacian(
     mass[order] = areas / areas.sum()
     cols, values = np.insert(cols, ends, np.arange(n)), np.insert(values, ends, diagonal, axis=0)
     arrays = graph.indptr + np.arange(n + 1), cols, values, order.astype(np.int32), mass
-    parts: Any = *map(torch.from_numpy, arrays), 1.0 / bound, connection.dim, kind, frames
+    parts: Any = *map(torch.from_numpy, arrays), 1.0 / bound, connection.rank, kind, frames
     return ConnectionLaplacian(*parts).to(kind.device)

@@ -19,12 +19,12 @@ MAX_DENSE_SIZE = 5_000
 class LinearOperator(ABC):
     """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
 
-    A new operator supplies ``dim``, ``mass``, ``apply`` and ``adjoint``; products with arrays, the
+    A new operator supplies ``rank``, ``mass``, ``apply`` and ``adjoint``; products with arrays, the
     dense form and checks come from here. ``mass`` (n,) weighs the inner product
     ``<f, g> = sum_i mass_i f_i . g_i`` in which adjoints are taken.
     """
 
-    dim: int
+    rank: int
     mass: torch.Tensor
 
     any_precision = False
@@ -69,7 +69,7 @@ class LinearOperator(ABC):
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the dense form, ``(n d, n d)``."""
-        return (self.num_points * self.dim,) * 2
+        return (self.num_points * self.rank,) * 2
 
     def check(self, signal: Array, name: str = "signal") -> tuple[torch.Tensor, ArrayKind]:
         """Validate a signal against this operator; returns a tensor and the kind it came in.
@@ -88,7 +88,7 @@ class LinearOperator(ABC):
 
     def require_fit(self, tensor: torch.Tensor, name: str = "signal") -> None:
         """Refuse a tensor of another shape, dtype or device than the operator's."""
-        n, d = self.num_points, self.dim
+        n, d = self.num_points, self.rank
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
             hint = (
                 " Add the channel axis: signal[..., None]." if tensor.shape[-2:] == (n, d) else ""
@@ -133,7 +133,7 @@ class LinearOperator(ABC):
                 "small operators have one. Use to_scipy() or the operator itself."
             )
         eye = torch.eye(size, dtype=self.dtype, device=self.device)
-        return self.apply(eye.reshape(self.num_points, self.dim, size)).reshape(rows, size)
+        return self.apply(eye.reshape(self.num_points, self.rank, size)).reshape(rows, size)
 
     @cached_property
     def cache(self) -> dict:
@@ -173,7 +173,7 @@ class LinearOperator(ABC):
             torch.inference_mode(False),
             torch.no_grad(),
         ):  # the cache must serve training, too
-            root = self.mass.double().sqrt().repeat_interleave(self.dim)
+            root = self.mass.double().sqrt().repeat_interleave(self.rank)
             dense = -self.to_dense().double() * root[:, None] / root
             if float((dense - dense.T).abs().max()) > 1e-4 * float(dense.abs().max()):
                 raise InvalidInputError(
@@ -182,7 +182,7 @@ class LinearOperator(ABC):
                     "Semigroup; otherwise use its self-adjoint part."
                 )
             values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
-            fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.dim))
+            fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.rank))
             return values.clamp_min(0.0), fields
 
     @property
@@ -197,7 +197,7 @@ class Negated(LinearOperator):
     amplifies noise."""
 
     def __init__(self, operator: LinearOperator) -> None:
-        self.operator, self.mass, self.dim = operator, operator.mass, operator.dim
+        self.operator, self.mass, self.rank = operator, operator.mass, operator.rank
 
     @property
     def adjoint(self) -> Negated:

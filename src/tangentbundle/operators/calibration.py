@@ -32,23 +32,23 @@ class Generator:
     r"""Eigenvalues of :math:`-\Delta` from those of an average P that is nearly
     :math:`e^{s\Delta}`.
 
-    .. math:: -\Delta = \frac{1}{s} \sum_{k=1}^{order} \frac{(I - P)^k}{k}
+    .. math:: -\Delta = \frac{1}{s} \sum_{k=1}^{terms} \frac{(I - P)^k}{k}
               \;\to\; -\frac{1}{s} \log P .
 
     The logarithm itself does not exist where P has negative eigenvalues; the sums are defined
     everywhere and increase with 1 - p. ``scale`` is s.
 
-    >>> [round(Generator(0.1, order)(0.2), 3) for order in (1, 2, 3)]  # -log(0.8) / 0.1 = 2.231
+    >>> [round(Generator(0.1, terms)(0.2), 3) for terms in (1, 2, 3)]  # -log(0.8) / 0.1 = 2.231
     [2.0, 2.2, 2.227]
     """
 
     scale: float
-    order: int = 1
+    terms: int = 1
 
     @property
     def coefficients(self) -> list[float]:
         r"""Those of :math:`1 - p, (1 - p)^2, \dots`"""
-        return [1 / (k * self.scale) for k in range(1, self.order + 1)]
+        return [1 / (k * self.scale) for k in range(1, self.terms + 1)]
 
     def __call__(self, deficit: Any) -> Any:
         """Eigenvalues for ``deficit = 1 - p``: a number, an array or a tensor."""
@@ -136,7 +136,7 @@ def smooth_energy(moments: np.ndarray, times: np.ndarray) -> np.ndarray:
     weights = chebvander(nodes, m - 1) @ (
         np.where(np.arange(m) == 0, 1 / m, 2 / m)[:, None] * moments
     )
-    lam = Generator(1.0, order=3)(1.0 - nodes)[:, None, None]
+    lam = Generator(1.0, terms=3)(1.0 - nodes)[:, None, None]
     passed = np.square(np.square(1.0 - np.exp(-times * lam)))
     return np.einsum("mkb,mb->kb", lam * (1.0 - passed), weights)
 

@@ -2,8 +2,8 @@
 gradient in the blocks.
 
 The matrix is walked along the space-filling curve, so that the neighbours of a row are mostly in
-cache, in whatever order the signals are stored: row r of the matrix belongs to row ``order[r]`` of
-the signals. What a row will read and write is prefetched.
+cache, in whatever order the signals are stored: row r of the matrix belongs to row
+``curve_order[r]`` of the signals. What a row will read and write is prefetched.
 """
 
 from __future__ import annotations

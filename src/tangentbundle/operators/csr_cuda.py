@@ -99,5 +99,5 @@ def csr_outer(matrix, y, x, alpha, out) -> None:
     lanes = min(triton.next_power_of_2(channels), LANES)
     rows = max(1, 128 // lanes)
     with torch.cuda.device_of(x):
-        arguments = [matrix.indptr, matrix.cols, matrix.order, y, x, out, *_split(alpha), n]
+        arguments = [matrix.indptr, matrix.cols, matrix.curve_order, y, x, out, *_split(alpha), n]
         _rows_outer[(triton.cdiv(n, rows),)](*arguments, rows, channels, lanes, dim, num_warps=1)

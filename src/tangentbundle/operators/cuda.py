@@ -294,7 +294,7 @@ def _split(value: float) -> tuple[float, float]:
 
 def step_arguments(matrix, x, z, out, scalars, sources, targets) -> tuple[list, dict]:
     """What all kernels of the fused step take first, and options of all."""
-    arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.order, x, z, out]
+    arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.curve_order, x, z, out]
     options = {"HAS_X": scalars[1] != 0.0, "HAS_Z": scalars[2] != 0.0}
     for name, extra in {"SOURCES": sources, "TARGETS": targets}.items():
         arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]

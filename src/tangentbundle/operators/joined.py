@@ -44,9 +44,10 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
                 "join takes operators of one kind, Laplacians or identities, got "
                 f"{type(first).__name__} and {type(part).__name__}."
             )
-        if part.dim != first.dim:
+        if part.rank != first.rank:
             raise ShapeError(
-                f"joined bundles must have fibres of one dimension, got {first.dim} and {part.dim}."
+                f"joined bundles must have fibres of one dimension, got {first.rank} and "
+                f"{part.rank}."
             )
         if part.dtype != first.dtype:
             raise DTypeError(
@@ -62,7 +63,7 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
         with torch.inference_mode(False):
             mass = torch.cat([part.mass for part in parts])
             sizes = tuple(n for part in parts for n in part.sizes)
-            return Identity(mass, first.dim, sizes, all(part.any_precision for part in parts))
+            return Identity(mass, first.rank, sizes, all(part.any_precision for part in parts))
     return Joined(parts)  # type: ignore[arg-type]
 
 
@@ -71,13 +72,13 @@ class Joined(LinearOperator):
 
     def __init__(self, parts: tuple[ConnectionLaplacian, ...]) -> None:
         self.parts = parts
-        self.dim = parts[0].dim
+        self.rank = parts[0].rank
         with torch.inference_mode(False), torch.enable_grad():
             self.mass = torch.cat([p.mass for p in parts])
 
     def __repr__(self) -> str:
         return (
-            f"Joined({len(self.parts)} bundles, {self.num_points} points in all, rank {self.dim})"
+            f"Joined({len(self.parts)} bundles, {self.num_points} points in all, rank {self.rank})"
         )
 
     @property

@@ -1,6 +1,6 @@
 r"""The connection Laplacian of a sampled bundle.
 
-.. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{order} \frac{(I - P)^k}{k}, \qquad
+.. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{terms} \frac{(I - P)^k}{k}, \qquad
           P = M^{-1} S, \qquad
           S_{ij} = \frac{w_{ij}}{\deg_i \deg_j}\, O_{ij}, \qquad
           m_i = \sum_j \frac{w_{ij}}{\deg_i \deg_j}.
@@ -43,9 +43,9 @@ class ConnectionLaplacian(LinearOperator):
     the graph Laplacian with the sampling density removed, which converges to Laplace-Beltrami.
 
     Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge,
-    reflections marked by complemented columns; otherwise blocks), ``order[k]`` is the user's index
-    of the k-th point on the curve, ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`,
-    ``dim`` the dimension of the fibres, ``frames`` (n, D, d) the tangent bases in ambient space,
+    reflections marked by complemented columns; otherwise blocks), ``curve_order[k]`` is the user's
+    index of the k-th point on the curve, ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`,
+    ``rank`` the dimension of the fibres, ``frames`` (n, D, d) the tangent bases in ambient space,
     for those who need them (with gradients, where those of the bundle have some), ``generator``
     what :math:`-\Delta` is as a function of P, with ``terms`` terms.
 
@@ -58,10 +58,10 @@ class ConnectionLaplacian(LinearOperator):
     indptr: torch.Tensor
     cols: torch.Tensor
     values: torch.Tensor
-    order: torch.Tensor
+    curve_order: torch.Tensor
     mass: torch.Tensor
     scale: float
-    dim: int
+    rank: int
     kind: ArrayKind
     sorted_frames: np.ndarray | torch.Tensor | None = None
     terms: int = 1
@@ -89,7 +89,7 @@ class ConnectionLaplacian(LinearOperator):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self.num_points} points, rank {self.dim}, "
+            f"{type(self).__name__}({self.num_points} points, rank {self.rank}, "
             f"{self.num_edges / self.num_points:.1f} neighbours per point, "
             f"{str(self.dtype).removeprefix('torch.')}, {self.device})"
         )
@@ -98,7 +98,7 @@ class ConnectionLaplacian(LinearOperator):
     def _form(self) -> BlockMatrix | SlicedMatrix:
         """P for signals along the curve, in the form the device's kernels take; that of values that
         learn is CSR."""
-        csr = BlockMatrix(self.indptr, self.cols, self.values, self.order)
+        csr = BlockMatrix(self.indptr, self.cols, self.values, self.curve_order)
         with torch.inference_mode(False):  # the cache must serve training, too
             return (
                 SlicedMatrix.from_csr(csr)
@@ -110,14 +110,14 @@ class ConnectionLaplacian(LinearOperator):
     def curve(self) -> tuple[torch.Tensor, ...]:
         """``indptr, cols, values, order, mass`` for signals along the curve."""
         form = self._form
-        return form.indptr, form.cols, form.values, form.order, self.mass
+        return form.indptr, form.cols, form.values, form.curve_order, self.mass
 
     @cached_property
     def matrix(self) -> tuple[torch.Tensor, ...]:
         """The same for signals in the user's order."""
         with torch.inference_mode(False):
             form = self._form.in_user_order()
-        return form.indptr, form.cols, form.values, form.order, self.mass
+        return form.indptr, form.cols, form.values, form.curve_order, self.mass
 
     @cached_property
     def frames(self) -> torch.Tensor:
@@ -129,7 +129,7 @@ class ConnectionLaplacian(LinearOperator):
             )
         with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
             frames = torch.as_tensor(self.sorted_frames).to(self.device, self.dtype)
-            return torch.zeros_like(frames).index_copy(0, self.order.long(), frames)
+            return torch.zeros_like(frames).index_copy(0, self.curve_order.long(), frames)
 
     @property
     def generator(self) -> Generator:
@@ -177,7 +177,7 @@ class ConnectionLaplacian(LinearOperator):
             indptr=self.indptr.to(device),
             cols=self.cols.to(device),
             values=self.values.to(device, dtype),
-            order=self.order.to(device),
+            curve_order=self.curve_order.to(device),
             mass=self.mass.to(device, dtype),
             kind=ArrayKind(is_torch, dtype, device),
         )
@@ -186,14 +186,14 @@ class ConnectionLaplacian(LinearOperator):
         r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order. Order 2 reaches
         neighbours of neighbours."""
         matrix, order = (
-            BlockMatrix(self.indptr, self.cols, self.values, self.order),
-            self.order.long(),
+            BlockMatrix(self.indptr, self.cols, self.values, self.curve_order),
+            self.curve_order.long(),
         )
         blocks = matrix.blocks().cpu().numpy()
         columns, indptr = order[matrix.columns()].cpu().numpy(), self.indptr.cpu().numpy()
         along = sparse.bsr_array((blocks, columns, indptr), shape=self.shape).tocsr()
         places = (
-            torch.argsort(order)[:, None] * self.dim + torch.arange(self.dim, device=self.device)
+            torch.argsort(order)[:, None] * self.rank + torch.arange(self.rank, device=self.device)
         ).flatten()
         change = sparse.csr_array(
             along[places.cpu().numpy()] - sparse.eye_array(self.shape[0], dtype=along.dtype)

@@ -61,9 +61,9 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     ]
     run_ranges(
         fused_rows,
-        len(matrix.order),
+        len(matrix.curve_order),
         matrix.indptr.numpy(),
-        matrix.order.numpy(),
+        matrix.curve_order.numpy(),
         (matrix.cols.numpy(), matrix.values.numpy()),
         (x.numpy(), z.numpy(), out.numpy()),
         tuple(extras),
@@ -82,7 +82,9 @@ def reference_outer(
 def _cpu_outer(matrix, y, x, alpha, out) -> None:
     from .cpu import outer_rows
 
-    arrays = [tensor.numpy() for tensor in (matrix.indptr, matrix.order, matrix.cols, y, x, out)]
+    arrays = [
+        tensor.numpy() for tensor in (matrix.indptr, matrix.curve_order, matrix.cols, y, x, out)
+    ]
     run_ranges(outer_rows, len(x), *arrays, out.numpy().dtype.type(alpha), grain=256)
 
 
@@ -101,7 +103,7 @@ def step(
     Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``. A
     matrix in files registers a step of its own.
     """
-    if is_sliced(matrix.indptr, matrix.order):
+    if is_sliced(matrix.indptr, matrix.curve_order):
         from .cuda import cuda_step as kernel
     elif use_triton(x.device):
         from .csr_cuda import csr_step as kernel

@@ -36,7 +36,7 @@ class Identity(Semigroup):
     """
 
     mass: torch.Tensor
-    dim: int
+    rank: int
     sizes: tuple[int, ...] = ()
     any_precision: bool = False
 
@@ -44,15 +44,15 @@ class Identity(Semigroup):
         self.sizes = self.sizes or (len(self.mass),)
 
     @classmethod
-    def of(cls, num_points: int, dim: int = 1, dtype: torch.dtype | None = None) -> Identity:
-        """The identity on ``num_points`` points with fibres of dimension ``dim``, all points of
+    def of(cls, num_points: int, rank: int = 1, dtype: torch.dtype | None = None) -> Identity:
+        """The identity on ``num_points`` points with fibres of dimension ``rank``, all points of
         equal mass.
 
         Without a ``dtype`` it takes signals, and networks, in float32 and float64 alike.
         """
         precision = torch.float64 if dtype is None else dtype
         mass = torch.full((num_points,), 1.0 / num_points, dtype=precision)
-        return cls(mass, dim, any_precision=dtype is None)
+        return cls(mass, rank, any_precision=dtype is None)
 
     @property
     def adjoint(self) -> Identity:
@@ -93,7 +93,7 @@ class DirectedPath(Semigroup):
     mass: torch.Tensor
     spacing: float = 1.0
     forward: bool = True
-    dim: int = 1
+    rank: int = 1
 
     @classmethod
     def of(

@@ -22,8 +22,8 @@ class SheafGraph:
     Attributes: ``edges`` (m, 2), source and target of each edge, once; ``listings`` (m,), their
     places among the edges that were given; ``indptr`` and ``cols``, the Laplacian in CSR form;
     ``slots`` (n + 2 m), the number of each stored block: the diagonal has the first n, then come
-    the blocks (target, source) of all edges, then (source, target); ``order`` (n,), the vertices
-    themselves.
+    the blocks (target, source) of all edges, then (source, target); ``curve_order`` (n,), the
+    vertices themselves.
     """
 
     edges: torch.Tensor
@@ -31,7 +31,7 @@ class SheafGraph:
     indptr: torch.Tensor
     cols: torch.Tensor
     slots: torch.Tensor
-    order: torch.Tensor
+    curve_order: torch.Tensor
     cache: dict = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -180,7 +180,7 @@ class SheafLaplacian(ConnectionLaplacian):
     def matrix(self) -> tuple[torch.Tensor, ...]:
         """``indptr, cols, values, order, mass`` in CSR form on all devices: nothing is sorted when
         maps change."""
-        return self.indptr, self.cols, self.values, self.order, self.mass
+        return self.indptr, self.cols, self.values, self.curve_order, self.mass
 
     curve = matrix
 

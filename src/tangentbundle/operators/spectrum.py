@@ -49,7 +49,9 @@ def lowest_eigenpairs(
     laplacian = in_double_precision(laplacian)
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
         inverse = Inverse(laplacian)
-        values, fields = _filtered_subspace(inverse, inverse.root, 0.0, laplacian.dim, k, tol, seed)
+        values, fields = _filtered_subspace(
+            inverse, inverse.root, 0.0, laplacian.rank, k, tol, seed
+        )
         deficits, fields = (
             (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device),
             fields.to(laplacian.device),
@@ -58,7 +60,7 @@ def lowest_eigenpairs(
         indptr, cols, values, order, mass = laplacian.curve
         matrix = along_curve(indptr, cols, values, order)
         root, low = mass.index_select(0, order).sqrt()[:, None, None], least_average(laplacian)
-        values, fields = _filtered_subspace(matrix, root, low, laplacian.dim, k, tol, seed)
+        values, fields = _filtered_subspace(matrix, root, low, laplacian.rank, k, tol, seed)
         deficits, fields = 1.0 - values, sort_rows(fields, order, back=True)
     return laplacian.generator(deficits.clamp_min(0.0)), fields
 
@@ -70,7 +72,7 @@ class Inverse:
     def __init__(self, laplacian: ConnectionLaplacian) -> None:
         part = replace(laplacian.to("cpu"), terms=1)
         self.root = part.mass.sqrt()[:, None, None]
-        weights = self.root.flatten().repeat_interleave(part.dim).numpy()
+        weights = self.root.flatten().repeat_interleave(part.rank).numpy()
         deficit = (-part.scale * weights[:, None]) * part.to_scipy() / weights
         self.shift = (
             float(deficit.diagonal() @ weights**2) / part.shape[0]
@@ -144,7 +146,7 @@ def in_double_precision(laplacian: ConnectionLaplacian) -> ConnectionLaplacian:
     wide = laplacian.to(dtype=torch.float64)
     if laplacian.dtype == torch.float64:
         return wide
-    csr = BlockMatrix(wide.indptr, wide.cols, wide.values, wide.order)
+    csr = BlockMatrix(wide.indptr, wide.cols, wide.values, wide.curve_order)
     n, columns = wide.num_points, csr.columns()
     rows = torch.repeat_interleave(torch.arange(n, device=wide.device), wide.indptr.diff())
     back, sort = torch.sort(columns * n + rows)  # numbers of the reversed edges
@@ -153,7 +155,7 @@ def in_double_precision(laplacian: ConnectionLaplacian) -> ConnectionLaplacian:
     if not torch.equal(back, forth):
         return wide  # edges in one direction: nothing to compare with
     reverse[places] = sort
-    mass = wide.mass.index_select(0, wide.order.long())
+    mass = wide.mass.index_select(0, wide.curve_order.long())
     share = (mass[columns] / mass[rows]).reshape(-1, *[1] * (wide.values.ndim - 1))
     other = csr.transposed_values()[reverse]
     return replace(wide, values=(wide.values + share * other) / 2)
@@ -186,7 +188,7 @@ def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
     def inner(f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
         return (weights * f * g).sum()
 
-    shape = (laplacian.num_points, laplacian.dim, 1)
+    shape = (laplacian.num_points, laplacian.rank, 1)
     start = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(weights)
     basis, diagonal, couplings = [start / inner(start, start).sqrt()], [], []
     for _ in range(min(steps, start.numel())):

@@ -12,18 +12,18 @@ from ..geometry.transport import plane_blocks
 
 @dataclass(frozen=True)
 class BlockMatrix:
-    """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d), ``order``
-    (n).
+    """P in CSR form: ``indptr`` (n + 1), ``cols`` (e), ``values`` (e, 2) or (e, d, d),
+    ``curve_order`` (n).
 
-    Rows are stored along the curve; row r belongs to row ``order[r]`` of the signals, and ``cols``
-    number rows of the signals. With two values an edge they are (w cos, w sin) of a rotation, or of
+    Rows are stored along the curve; row r belongs to row ``curve_order[r]`` of the signals, and
+    ``cols`` number rows of the signals. With two values an edge they are (w cos, w sin) of a rotation, or of
     a reflection where the column is complemented.
     """
 
     indptr: torch.Tensor
     cols: torch.Tensor
     values: torch.Tensor
-    order: torch.Tensor
+    curve_order: torch.Tensor
 
     def blocks(self) -> torch.Tensor:
         """The blocks as ``(e, d, d)``."""
@@ -41,12 +41,12 @@ class BlockMatrix:
 
     def in_user_order(self) -> BlockMatrix:
         """The matrix for signals in the user's order, of one for signals along the curve."""
-        columns = self.order[self.columns()]
+        columns = self.curve_order[self.columns()]
         return replace(self, cols=torch.where(self.cols < 0, ~columns, columns))
 
     def rows(self) -> torch.Tensor:
         """The signal row of each edge, ``(e,)``."""
-        return torch.repeat_interleave(self.order.long(), self.indptr.diff())
+        return torch.repeat_interleave(self.curve_order.long(), self.indptr.diff())
 
     def columns(self) -> torch.Tensor:
         """The signal row that each edge reads, ``(e,)``."""
@@ -86,7 +86,7 @@ COLUMN = 2**30 - 1
 
 class SlicedMatrix(BlockMatrix):
     """P for GPUs: ``indptr`` (slices + 1), ``cols`` (e'), ``values`` (e', 2, 2) or (e', 2, d, d),
-    ``order`` (n).
+    ``curve_order`` (n).
 
     Two consecutive rows on the curve have most neighbours in common: a pair lists them once, with a
     value for either row (zero where only the other row has that neighbour), and a kernel gathers
@@ -95,14 +95,14 @@ class SlicedMatrix(BlockMatrix):
     lines of memory; padded neighbours have value zero, and kernels need no masks. Within windows of
     a few pairs, pairs are sorted by length, so that little is padded.
 
-    Bits 31 and 30 of a column say whether the first and the second row see a reflection; ``order``
-    is as in ``BlockMatrix``, for the rows in their new order.
+    Bits 31 and 30 of a column say whether the first and the second row see a reflection;
+    ``curve_order`` is as in ``BlockMatrix``, for the rows in their new order.
     """
 
     @classmethod
     def from_csr(cls, matrix: BlockMatrix) -> SlicedMatrix:
         """Convert, on the matrix's own device. No edge may be there twice."""
-        device, n = matrix.cols.device, len(matrix.order)
+        device, n = matrix.cols.device, len(matrix.curve_order)
         count = lambda length: torch.arange(length, device=device)  # noqa: E731
         row, pairs = torch.repeat_interleave(count(n), matrix.indptr.diff()), (n + 1) // 2
         keys, neighbor = torch.unique(row // 2 * n + matrix.columns(), return_inverse=True)
@@ -129,9 +129,11 @@ class SlicedMatrix(BlockMatrix):
         cols.index_add_(0, edge, flips[row % 2] * (matrix.cols < 0))
         values = matrix.values.new_zeros((len(cols), 2, *matrix.values.shape[1:]))
         values.flatten(0, 1).index_add_(0, 2 * edge + row % 2, matrix.values)
-        order = torch.empty_like(matrix.order).index_copy_(0, rank, matrix.order)
+        order = torch.empty_like(matrix.curve_order).index_copy_(0, rank, matrix.curve_order)
         return cls(indptr, cols, values, order)
 
     def in_user_order(self) -> SlicedMatrix:
         """The matrix for signals in the user's order."""
-        return replace(self, cols=self.order[(self.cols & COLUMN).long()] | (self.cols & ~COLUMN))
+        return replace(
+            self, cols=self.curve_order[(self.cols & COLUMN).long()] | (self.cols & ~COLUMN)
+        )
