@@ -14,6 +14,7 @@ SOURCE = Path(tangentbundle.__file__).parents[1]
 ORDER = [
     "errors",
     "arguments",
+    "transforms",
     "arrays",
     "files",
     "console",

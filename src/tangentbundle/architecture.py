@@ -21,7 +21,7 @@ import torch
 
 from . import filters, nn, operators
 from .arguments import construct
-from .errors import ForeignPartError, InvalidInputError, NotSavedWarning, outside
+from .errors import ForeignPartError, InvalidInputError, NotSavedWarning, warn
 from .filters.base import Composition, Constant, Sum
 from .filters.shrinkage import Rational
 from .nn.activations import FUNCTIONS
@@ -428,12 +428,11 @@ def _require_alike(net: torch.nn.Module, again: torch.nn.Module) -> None:
         for attribute in _changed(module, other[name]):
             place = f"{name}.{attribute}" if name else attribute
             if not type(module).__module__.startswith("tangentbundle."):
-                warnings.warn(
+                warn(
                     f"the attribute {place} of {type(module).__name__} has changed since it was "
                     "built, and is not in the file. If it matters, make it an argument of the "
                     "constructor.",
                     NotSavedWarning,
-                    stacklevel=outside(),
                 )
                 continue
             raise unsaveable(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
-import torch.autograd.forward_ad as forward_ad
 
 from .errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
+from .transforms import is_seen
 
 Array = Any
 """A torch tensor, a NumPy array, or what NumPy can read."""
@@ -135,46 +135,6 @@ def _from_numpy(value: Any, name: str) -> torch.Tensor:
     return torch.from_numpy(array.copy() if odd or not array.flags.writeable else array)
 
 
-def is_batched(tensor: torch.Tensor) -> bool:
-    """Whether a tensor stands for many inside ``torch.vmap``, where values cannot be looked at."""
-    return torch._C._functorch.is_batchedtensor(tensor)
-
-
-def is_transformed(tensor: Any) -> bool:
-    """Whether a tensor belongs to a transform of ``torch.func`` that is under way, or carries a
-    tangent."""
-    if not isinstance(tensor, torch.Tensor):
-        return False
-    functorch = torch._C._functorch
-    if functorch.is_functorch_wrapped_tensor(tensor):
-        return (
-            functorch.maybe_get_level(tensor) >= 0
-        )  # those of transforms that have ended stay wrapped
-    return has_tangent(tensor)
-
-
-def has_tangent(tensor: torch.Tensor) -> bool:
-    """Whether a tensor carries a forward-mode derivative."""
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
-
-
-@contextlib.contextmanager
-def outside_transforms() -> Iterator[None]:
-    """Compute what depends on nothing that ``torch.func`` transforms, such as a transposed matrix
-    to be cached.
-
-    Within a transform all new tensors belong to it, and have no memory that NumPy or a sparse
-    product could read.
-    """
-    if torch._C._functorch.peek_interpreter_stack() is None:
-        yield
-        return
-    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-
-    with temporarily_clear_interpreter_stack():
-        yield
-
-
 def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """Refuse NaN and infinity, saying where the first one is."""
     if tensor.numel() and not _surely_finite(tensor):
@@ -196,15 +156,6 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
     # run next
     numbers = tensor.detach().reshape(-1).numpy()
     return bool(np.isfinite(np.vdot(numbers, numbers)))
-
-
-def is_seen(tensor: torch.Tensor) -> bool:
-    """Whether values can be looked at for little: on CPUs, but not in ``torch.compile``, ``vmap``
-    and the like."""
-    traced = (
-        torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
-    )
-    return not traced and tensor.device.type == "cpu"
 
 
 def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:

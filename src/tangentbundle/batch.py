@@ -7,7 +7,6 @@ their own; together they are then a cloud of many components with radius one.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +24,7 @@ from .errors import (
     IsolatedPointsError,
     ShapeError,
     TooFewPointsError,
-    outside,
+    warn,
 )
 from .geometry.frames import LocalPCA
 from .geometry.graph import NeighborGraph, radius_graph
@@ -121,7 +120,7 @@ class Clouds:
             message = (
                 f"{count} clouds have {several} components too many; nothing flows between them."
             )
-            warnings.warn(message, DisconnectedWarning, stacklevel=outside())
+            warn(message, DisconnectedWarning)
         shares = indptr[pad(sizes.cumsum(0), (1, 0))].diff() / (sizes * (sizes - 1))
         if len(wide := ((shares > GLOBAL_SHARE) & (sizes > 20)).nonzero()):
             found = (
@@ -131,13 +130,13 @@ class Clouds:
             message = (
                 f"{found}, so the Laplacian is not local. Use a smaller eps or fewer neighbors."
             )
-            warnings.warn(message, GlobalNeighborhoodWarning, stacklevel=outside())
+            warn(message, GlobalNeighborhoodWarning)
         if same := int((distances == 0).sum()) // 2:
             message = (
                 f"{same} pairs of points coincide. Remove duplicates in each cloud with "
                 "np.unique(points, axis=0)."
             )
-            warnings.warn(message, DuplicatePointsWarning, stacklevel=outside())
+            warn(message, DuplicatePointsWarning)
         warn_of_noise(self.pca, self.frames, self.graph)
 
     def laplacian(self, calibrate: bool = True) -> Joined:

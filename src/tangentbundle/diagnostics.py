@@ -3,7 +3,6 @@ field."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from .arrays import Array, float_tensor
-from .errors import NotTangentWarning, outside
+from .errors import NotTangentWarning, warn
 from .geometry.graph import NeighborGraph
 
 if TYPE_CHECKING:
@@ -162,12 +161,11 @@ def normal_share(bundle: Any, field: Array) -> float:
     total, inside = (float((v.double() / largest).square().sum()) for v in (vectors, tangent))
     share = min(max(1.0 - inside / total, 0.0), 1.0) if total > 0 else 0.0
     if share > 0.1:
-        warnings.warn(
+        warn(
             f"{share:.0%} of the field's energy is normal to the tangent spaces and is lost by "
             "projection. Check that the vectors are ambient (not components in another frame) and "
             "in the order of the points.",
             NotTangentWarning,
-            stacklevel=outside(),
         )
     return share
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .arrays import float_tensor, outside_transforms
+from .arrays import float_tensor
 from .bundle import TangentBundle
 from .errors import InvalidInputError
 from .geometry.graph import NeighborGraph, radius_graph
@@ -33,6 +33,7 @@ from .operators import ConnectionLaplacian
 from .operators.assembly import Averages
 from .operators.sheaf_laplacian import inverse_root
 from .parallel import threads_by_size
+from .transforms import outside_transforms
 
 
 class _Frames(torch.autograd.Function):

@@ -2,11 +2,16 @@
 
 import sys
 import types
+import warnings
 
 
-def outside() -> int:
-    """The ``stacklevel`` that makes a warning point at the line of the user, who called into the
-    library."""
+def warn(message: str, category: type[Warning]) -> None:
+    """Give a warning that points at the line of the user, who called into the library."""
+    warnings.warn(message, category, stacklevel=_level_outside())
+
+
+def _level_outside() -> int:
+    """The ``stacklevel``, seen from the caller, of the first frame outside the library."""
     package = __name__.partition(".")[0]
     frame: types.FrameType | None = sys._getframe(1)
     level = 1

@@ -24,10 +24,11 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from .arrays import Array, finite_where_seen, float_tensor, is_seen
+from .arrays import Array, finite_where_seen, float_tensor
 from .errors import DeviceError, InvalidInputError, ShapeError
 from .operators import Degrees, SheafGraph, SheafLaplacian
 from .operators.sheaf_laplacian import eye_like
+from .transforms import is_seen
 
 
 class Sheaf:

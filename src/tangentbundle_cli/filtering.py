@@ -125,7 +125,7 @@ def _filtered(
         )
     left = float(energy[1] / energy[0]) if energy[0] else 1.0
     if left < MIN_ENERGY_SHARE:
-        tb.io.field.warn(
+        tb.io.field.warn_of_data(
             f"only {left:.2g} of the field's energy remains after the filter. {remedy}"
         )
     return field.with_vectors(smooth), left

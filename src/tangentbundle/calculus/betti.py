@@ -9,7 +9,6 @@ them, are compared with those of their functions.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from ..errors import (
     NotOrientableError,
     TangentBundleError,
     UndeterminedError,
-    outside,
+    warn,
 )
 from .curvature import hodge_laplacian
 from .derivatives import Derivatives
@@ -138,7 +137,7 @@ def estimate_betti_number(
     values, fields = hodge_laplacian(bundle).spectrum(most + 2 * pairs_below, tol=1e-6)
     if not is_closed or not is_orientable:
         reason = NOT_ORIENTABLE if is_closed else HAS_BOUNDARY
-        warnings.warn(reason, AccuracyWarning, stacklevel=outside())
+        warn(reason, AccuracyWarning)
         return BettiEstimate(int((host(values) < gap.middle).sum()), 0.0, reason, float("nan"))
     counted = levels[1:] <= MAX_LEVEL * gap.high
     gradients = Derivatives(bundle).gradient() @ functions[..., components:][..., counted]

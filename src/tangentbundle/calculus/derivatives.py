@@ -16,12 +16,13 @@ import torch
 from numba import njit
 from scipy import sparse
 
-from ..arrays import outside_autocast, outside_transforms, positive_integer
+from ..arrays import outside_autocast, positive_integer
 from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
 from ..operators.base import LinearOperator
 from ..operators.laplacian import fold, unfold
 from ..parallel import run_ranges, threads_by_size
+from ..transforms import outside_transforms
 from .fit import LocalFit, default_degree, join_fits, local_fits
 from .topology import orientation
 

@@ -9,7 +9,6 @@ their weights.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
@@ -20,7 +19,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError, outside
+from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError, warn
 from ..geometry.graph import NeighborGraph
 from ..geometry.search import nearest_distances, one_search
 from ..parallel import run_ranges
@@ -328,7 +327,7 @@ def local_fits(
         )
     if linear:
         text = "have too few neighbours for the fit; it is linear there. Use more points."
-        warnings.warn(f"{linear} of {n} points {text}", AccuracyWarning, stacklevel=outside())
+        warn(f"{linear} of {n} points {text}", AccuracyWarning)
 
 
 @njit(cache=True, nogil=True)

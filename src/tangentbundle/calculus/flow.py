@@ -11,7 +11,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..arrays import Array, ArrayKind, host, points_array, positive, positive_integer
-from ..errors import AccuracyWarning, InvalidInputError, ShapeError, outside
+from ..errors import AccuracyWarning, InvalidInputError, ShapeError, warn
 from ..parallel import threads_by_size
 from .betti import EulerCharacteristic, euler_characteristic
 from .derivatives import Derivatives
@@ -121,9 +121,7 @@ def _checked(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> tup
         check = f"the sum of the indices, {total}, is not checked: {known.reason}"
         closed = bundle.mesh is None and not has_boundary(bundle)
         if len(index) and closed:
-            warnings.warn(
-                f"zeros may be missing or spurious: {check}.", AccuracyWarning, stacklevel=outside()
-            )
+            warn(f"zeros may be missing or spurious: {check}.", AccuracyWarning)
     elif total == known.number:
         check = f"the indices sum to {total}, the Euler characteristic"
     else:
@@ -132,7 +130,7 @@ def _checked(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> tup
             f"Euler characteristic, {known.number}: zeros are missing or spurious. The field or "
             "the points are noisy, or too coarse for the field: denoise them, or use more points"
         )
-        warnings.warn(f"{check}.", AccuracyWarning, stacklevel=outside())
+        warn(f"{check}.", AccuracyWarning)
     return known.number, check
 
 

@@ -3,7 +3,6 @@ r"""The Helmholtz-Hodge decomposition of vector fields:
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from ..errors import (
     ConvergenceError,
     NotOrientableError,
     RankDeficientError,
-    outside,
+    warn,
 )
 from ..operators.laplacian import fold, unfold
 from ..parallel import threads_by_size
@@ -206,13 +205,12 @@ class _Split:
         coarse = energies > MAX_EXCESS * total
         if bool(coarse.any()):
             excess = float((energies / total)[coarse].max())
-            warnings.warn(
+            warn(
                 f"the parts of a field have {excess:.3g} times its energy before they are made "
                 "orthogonal; exact ones have once. The points are too few for the field, or for "
                 "the curvature of their surface: parts and potentials are off by a fifth of the "
                 "field or more. Use more points, or denoise the field first.",
                 AccuracyWarning,
-                stacklevel=outside(),
             )
         values, vectors = torch.linalg.eigh(products)
         roots = torch.where(values > DEPENDENT * values[:, -1:], values, 0.0).sqrt()[:, None]

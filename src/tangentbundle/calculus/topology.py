@@ -3,14 +3,13 @@ boundary."""
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from ..diagnostics import confident_edges, cover_signs, orientability, tree_signs
-from ..errors import AccuracyWarning, InvalidInputError, NotOrientableError, outside
+from ..errors import AccuracyWarning, InvalidInputError, NotOrientableError, warn
 from ..parallel import threads_by_size
 
 if TYPE_CHECKING:
@@ -87,13 +86,12 @@ def orientation(bundle: TangentBundle) -> np.ndarray:
     errors = np.sqrt(np.bincount(labels, np.square(mass * deviations)))
     uncertain = int((np.abs(integrals) < MIN_ORIENTATION_ERRORS * errors).sum())
     if uncertain:
-        warnings.warn(
+        warn(
             f"the orientation of {uncertain} of {len(sizes)} components of the surface is not "
             "certain: it faces neither side of the direction by which surfaces are oriented, so "
             "that curl, rot and stream functions may have the other sign for another sample. Turn "
             "the surface, or give frames that are oriented alike to from_frames.",
             AccuracyWarning,
-            stacklevel=outside(),
         )
     return signs * np.where(integrals < 0, -1.0, 1.0)[labels]
 

@@ -14,7 +14,6 @@ matrices are factorised once.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -25,7 +24,7 @@ from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
 from ..calculus.helmholtz import Decomposition
-from ..errors import BoundaryWarning, TooFewPointsError
+from ..errors import BoundaryWarning, TooFewPointsError, warn
 from ..memory import require_memory
 from .grid import AT_ONCE, Grid
 from .operator import Cells, cells_of
@@ -107,13 +106,12 @@ def warn_of_boundary(cells: Cells) -> None:
     """Warn if the region ends: what flows through its edge has no unique decomposition."""
     if not cells.rim.any():
         return
-    warnings.warn(
+    warn(
         f"the region has an edge: {cells.rim.sum()} of {len(cells.rim)} cells lie there. The "
         "decomposition is then a convention: the stream function is zero at the edge, and a flow "
         "without divergence or vorticity that passes through it, such as a uniform one, counts as "
         "divergent. Shares of energy hold for this convention only.",
         BoundaryWarning,
-        stacklevel=3,
     )
 
 

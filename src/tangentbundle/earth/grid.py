@@ -4,7 +4,6 @@ sphere."""
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ..errors import InvalidInputError, ShapeError, SuspiciousDataWarning, outside
+from ..errors import InvalidInputError, ShapeError, SuspiciousDataWarning, warn
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from .healpix import find_healpix, healpix_latlon
@@ -328,7 +327,7 @@ class Grid:
                 f"{sizes[0] / sizes[1]:.0%} of the typical length. Check these rows, or leave "
                 "them out."
             )
-            warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
+            warn(text, SuspiciousDataWarning)
 
     def _turns(self, like: np.ndarray) -> np.ndarray:
         return self.turns.reshape(*self.shape, 1).astype(np.result_type(like.dtype, np.complex64))

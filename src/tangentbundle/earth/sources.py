@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import lzma
 import os
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import numpy as np
 from scipy.io import netcdf_file
 
 from ..download import fetch
-from ..errors import DamagedFileError, InvalidInputError, SuspiciousDataWarning, outside
+from ..errors import DamagedFileError, InvalidInputError, SuspiciousDataWarning, warn
 from ..extras import extra
 from .wind import WindData, from_grid, from_xarray
 
@@ -168,7 +167,7 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
                 f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. "
                 "Change these units."
             )
-            warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
+            warn(text, SuspiciousDataWarning)
             return open_dataset(path, **options, decode_times=False)
         raise DamagedFileError(
             f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a "

@@ -11,12 +11,11 @@ elsewhere.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import SuspiciousDataWarning, outside
+from ..errors import SuspiciousDataWarning, warn
 from .triangles import Triangulation
 
 GAP_RATIO = 1.5
@@ -140,12 +139,11 @@ def warn_of_gaps(lon: np.ndarray) -> None:
         return
     places = ", ".join(f"{lon[k]:g} to {(lon[k] + steps[k]) % 360:g}" for k in inside[:3])
     more = ", ..." if len(inside) > 3 else ""
-    warnings.warn(
+    warn(
         f"longitudes have gaps, {places}{more} degrees east, more than {GAP_RATIO:g} times as "
         "wide as the steps beside them: cells there do not touch, and nothing passes across. If "
         "columns are missing, add them (NaN is land).",
         SuspiciousDataWarning,
-        stacklevel=outside(),
     )
 
 

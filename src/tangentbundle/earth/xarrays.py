@@ -4,13 +4,12 @@ longitude and time."""
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, MissingColumnsError, SuspiciousDataWarning
+from ..errors import InvalidInputError, MissingColumnsError, SuspiciousDataWarning, warn
 from ..units import conversion
 
 if TYPE_CHECKING:
@@ -297,12 +296,11 @@ def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
         return
     shown = "; ".join(", ".join(pair) for pair in pairs[:4]) + "; ..." * (len(pairs) > 4)
     first, second = pairs[0]
-    warnings.warn(
+    warn(
         f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not. "
         f"Name those to use, "
         f'one pair at a time, as vectors=("{first}", "{second}").',
         SuspiciousDataWarning,
-        stacklevel=4,
     )
 
 

@@ -3,7 +3,6 @@ way back."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from ..errors import (
     ShapeError,
     SuspiciousDataWarning,
     TooFewPointsError,
-    outside,
+    warn,
 )
 from ..parallel import one_thread, threads_by_size
 from .candidates import Candidates, default_models
@@ -110,13 +109,12 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         if best + 0.5 * (noise + k * np.log(2 * np.pi)) < np.sqrt(
             k / (2 * min(n, Candidates.max_left_out))
         ):
-            warnings.warn(
+            warn(
                 "left-out vectors are predicted no better than noise of their own size, "
                 f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on. "
                 "Give noise_std if you know it, or more points, and check that vectors are in the "
                 "order of the points.",
                 NoInformationWarning,
-                stacklevel=outside(),
             )
 
     def _chosen_model(self, observations: Observations) -> Model:
@@ -271,12 +269,11 @@ def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
     away = np.linalg.norm(X - np.median(X, axis=0), axis=1)
     far = np.flatnonzero(away > ratio * np.median(away))
     if len(far) and np.median(away) > 0:
-        warnings.warn(
+        warn(
             f"{len(far)} of {len(X)} points (first: {far[0]}, counted from 0) lie more than "
             f"{ratio:.0f} times as far from the centre as half of the points do, and determine "
             "the scale of the fit. Remove them, or check the units.",
             SuspiciousDataWarning,
-            stacklevel=outside(),
         )
 
 
@@ -291,10 +288,9 @@ def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
             "tangent field to learn. Are they ambient vectors, in the order of the points?"
         )
     if share > 1 - 0.5 * d / D:
-        warnings.warn(
+        warn(
             f"{share:.0%} of the vectors' energy is normal to the tangent spaces. Are they ambient "
             "vectors, in the order of the points? Is the dimension right?",
             NotTangentWarning,
-            stacklevel=outside(),
         )
     return share

@@ -19,7 +19,7 @@ from ..errors import (
     NoInformationWarning,
     SuspiciousDataWarning,
     TangentBundleWarning,
-    outside,
+    warn,
 )
 from ..geometry.dimension import resolve_dimension
 from ..geometry.frames import pca_of_nearest
@@ -198,13 +198,12 @@ class TangentSpaces:
         spacing, distances = self.spacing, self.tree.query(points)[0]
         far = distances > ratio * spacing
         if far.any():
-            warnings.warn(
+            warn(
                 f"{int(far.sum())} of {len(points)} points lie up to {distances.max():.3g} from "
                 f"the nearest training point; training points are typically {spacing:.3g} apart. "
                 "Predictions there are little more than the prior: use return_std=True, and check "
                 "the units of the points.",
                 NoInformationWarning,
-                stacklevel=outside(),
             )
         return far
 
@@ -229,11 +228,10 @@ def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
     few = dim is None and n < least
     found = D if few and D <= 3 else resolve_dimension(points, dim)[0]
     if few:
-        warnings.warn(
+        warn(
             f"{n} points are too few to estimate the dimension of the space they lie on, in {D} "
             f"dimensions: it is taken as {found}. Give dim=... if you know it.",
             DimensionWarning,
-            stacklevel=outside(),
         )
     return found
 
@@ -253,11 +251,10 @@ def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> 
     )
     off = away > share * extent
     if off.any():
-        warnings.warn(
+        warn(
             f"{int(off.sum())} of {len(points)} points lie up to {away.max():.3g} from "
             f"{manifold}, which extends about {extent:.3g} from the origin. Are manifold and "
             "units right?",
             SuspiciousDataWarning,
-            stacklevel=outside(),
         )
     return manifold.frames(points)

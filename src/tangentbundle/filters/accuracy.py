@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ..arrays import Array, float_tensor, half_precision, is_seen
-from ..errors import AccuracyWarning
+from ..arrays import Array, float_tensor, half_precision
+from ..errors import AccuracyWarning, warn
 from ..operators import LinearOperator, Semigroup
+from ..transforms import is_seen
 from .banks import Chebyshev, Method, resolve_method
 
 if TYPE_CHECKING:
@@ -55,13 +55,12 @@ def warn_below_tolerance(
         precise = (
             "" if operator.dtype == torch.float64 else " and the operator and signal in float64"
         )
-        warnings.warn(
+        warn(
             f"{share:.0%} of the outputs are smaller than the error that tol={method.tol:g} "
             "allows, which is relative to the input: they have no correct digit, and their "
             "directions mean nothing. Use a smaller tolerance, such as "
             f"method=Chebyshev(1e-12){precise}, or leave these outputs out.",
             AccuracyWarning,
-            stacklevel=3,
         )
 
 

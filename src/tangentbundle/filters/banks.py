@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from ..arrays import Array, is_batched
+from ..arrays import Array
 from ..errors import InvalidInputError, ShapeError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
 from ..operators.base import MAX_DENSE_SIZE
 from ..operators.laplacian import fold, unfold
 from ..parallel import threads_by_size, threads_for
+from ..transforms import is_batched
 from .chebyshev import band_of, bank, merge
 from .expansion import (
     MAX_NODES,

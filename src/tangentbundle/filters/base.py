@@ -17,16 +17,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import torch
 
 from ..arguments import record_arguments
-from ..arrays import (
-    Array,
-    finite_where_seen,
-    float_tensor,
-    half_precision,
-    is_batched,
-    is_transformed,
-)
+from ..arrays import Array, finite_where_seen, float_tensor, half_precision
 from ..errors import InvalidInputError, NonFiniteError
 from ..operators import LinearOperator
+from ..transforms import is_batched, is_transformed
 from .accuracy import warn_below_tolerance
 from .banks import Method, apply_bank
 from .properties import Interval, Properties, interval_of, measure

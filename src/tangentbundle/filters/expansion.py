@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..arrays import is_seen
-from ..errors import AccuracyWarning, ConvergenceError, NonFiniteError, outside
+from ..errors import AccuracyWarning, ConvergenceError, NonFiniteError, warn
 from ..operators import Generator, LinearOperator
+from ..transforms import is_seen
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -161,10 +160,9 @@ def check_precision(
             ((after - before).abs().amax(1) / before.abs().amax(1).clamp_min(1e-300)).max()
         )
     if error > most:
-        warnings.warn(
+        warn(
             f"float32 knows these eigenvalues to about {shift:.2g}, over which the response "
             f"changes by {error:.2g} of its largest value. Use float64: "
             "operator.to(dtype=torch.float64).",
             AccuracyWarning,
-            stacklevel=outside(),
         )

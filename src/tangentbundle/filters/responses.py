@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from ..arrays import finite, is_batched, is_seen
+from ..arrays import finite
 from ..errors import InvalidInputError
+from ..transforms import is_batched, is_seen
 from .base import (
     Filter,
     Impulses,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import finite, float_tensor, positive_integer
-from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError, outside
+from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError, warn
 from ..estimators.base import check_tangent, of_kind
 from ..estimators.history import checked_fields
 from ..estimators.observations import share, tail
@@ -106,11 +105,10 @@ class FieldForecaster(BaseEstimator):
             Record(*fill_gaps(anomalies, steps), points, self.frames_)
         )
         if fitted.reach > 0 and fitted.evaluate(1, fitted.window) is None:
-            warnings.warn(
+            warn(
                 f"a series of {len(series)} fields is too short, or has too many gaps, for "
                 f"{type(method).__name__}: forecasts are the climatology. Give a longer series.",
                 NoInformationWarning,
-                stacklevel=outside(),
             )
         return self
 

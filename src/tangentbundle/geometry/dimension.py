@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from ..arrays import positive
-from ..errors import DimensionWarning, InvalidInputError, outside
+from ..errors import DimensionWarning, InvalidInputError, warn
 from .frames import MAX_VARIANCES, local_pca, pca_of_nearest
 from .graph import radius_graph
 from .search import nearest_distances, sample_rows, sampled_nearest
@@ -212,13 +211,12 @@ def num_sheets(points: Any, dim: int) -> float:
 
 def _warn_of_sheets(dim: int, dim_across: int, sheets: float, size: int) -> None:
     shapes = {1: "curves", 2: "surfaces"}.get(dim, f"sheets of dimension {dim}")
-    warnings.warn(
+    warn(
         f"the points lie on about {sheets:.0f} {shapes}, such as the rows of a stretched grid, and "
         f"{size} neighbours of a point span {dim_across} dimensions: the dimension is taken as "
         f"{dim_across}. Give dim={dim} if each of the {shapes} is a manifold by itself, and "
         f"dim={dim_across} to silence this.",
         DimensionWarning,
-        stacklevel=outside(),
     )
 
 
@@ -250,11 +248,10 @@ def resolve_dimension(
         counts = {
             int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)
         }
-        warnings.warn(
+        warn(
             f"only {agree:.0%} of the points have local dimension {found} (points by dimension: "
             f"{counts}). The cloud may be noisy, undersampled or a union of pieces; give dim=... "
             "if you know it.",
             DimensionWarning,
-            stacklevel=outside(),
         )
     return found, local

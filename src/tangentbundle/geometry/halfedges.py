@@ -6,8 +6,6 @@ of the same edge.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numba import njit
 
@@ -18,7 +16,7 @@ from ..errors import (
     NotManifoldError,
     RankDeficientError,
     ShapeError,
-    outside,
+    warn,
 )
 
 
@@ -53,10 +51,9 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
     if repeated.any():
         triangles = triangles[~repeated]
-        warnings.warn(
+        warn(
             f"triangles with a repeated corner left out: {repeated.sum()}.",
             MeshRepairWarning,
-            stacklevel=outside(),
         )
     used = np.zeros(n, bool)
     used[triangles] = True
@@ -154,10 +151,9 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
                 "TangentBundle.from_points(vertices): their transports may be reflections."
             )
         turned = np.flatnonzero(turn)
-        warnings.warn(
+        warn(
             f"triangles turned over to agree: {len(turned)}.",
             MeshRepairWarning,
-            stacklevel=outside(),
         )
         faces = faces.copy()
         faces[turned] = faces[turned, ::-1]

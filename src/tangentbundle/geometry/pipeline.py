@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..errors import (
     IsolatedPointsError,
     SuspiciousDataWarning,
     TooFewPointsError,
-    outside,
+    warn,
 )
 from ..extras import use_triton
 from .frames import LocalPCA, local_pca, pca_of_nearest
@@ -105,11 +104,10 @@ def warn_of_duplicates(points: Any) -> None:
     nearest, _ = sampled_nearest(points, 1)
     same = int((nearest == 0).sum())
     if same:
-        warnings.warn(
+        warn(
             f"{same} of {len(nearest)} points looked at have an exact duplicate. Their frames come "
             "from the other neighbours; remove duplicates with np.unique(points, axis=0).",
             DuplicatePointsWarning,
-            stacklevel=outside(),
         )
 
 
@@ -184,19 +182,17 @@ def warn_of_scale(graph: NeighborGraph) -> None:
     """Warn of several components and of neighbourhoods that are not local."""
     components = graph.num_components
     if components > 1:
-        warnings.warn(
+        warn(
             f"the neighbour graph has {components} components; nothing flows between them. If the "
             "manifold is connected, use a larger eps.",
             DisconnectedWarning,
-            stacklevel=outside(),
         )
     share = float(graph.tensors[0].diff().median()) / (graph.num_points - 1)
     if share > GLOBAL_SHARE and graph.num_points > 20:
-        warnings.warn(
+        warn(
             f"the median neighbourhood holds {share:.0%} of the cloud, so the Laplacian is not "
             "local. Use a smaller eps (mind the units of the coordinates).",
             GlobalNeighborhoodWarning,
-            stacklevel=outside(),
         )
 
 
@@ -206,25 +202,23 @@ def warn_of_noise(pca: LocalPCA, frames: Any, graph: NeighborGraph) -> None:
     dim = frames.shape[2]
     share = float(np.median(pca.residual(dim)))
     if share > NOISE_SHARE:
-        warnings.warn(
+        warn(
             f"{share:.0%} of the variance of the median neighbourhood lies off its tangent space: "
             f"noise hides the manifold at this scale, or its dimension is not {dim}. Use a larger "
             "eps, give another dim, or project the cloud onto its leading principal coordinates "
             "first.",
             SuspiciousDataWarning,
-            stacklevel=outside(),
         )
     if graph.num_points < MIN_POINTS:
         return
     cosines = smallest_cosines(facing(frames, graph))
     tilted = float((cosines < 0.5).mean())
     if tilted > MAX_TILTED_SHARE and np.median(cosines) > MIN_SMOOTHNESS:
-        warnings.warn(
+        warn(
             f"most neighbouring tangent spaces agree well, but {tilted:.1%} of pairs stand at "
             "more than 60 degrees: there may be outliers, sharp edges, or sheets closer to each "
             "other than the scale. Remove outliers, or use a smaller eps.",
             SuspiciousDataWarning,
-            stacklevel=outside(),
         )
 
 

@@ -11,7 +11,6 @@ With :math:`\epsilon \propto (k/n)^{2/d}` both are equal at :math:`k \propto n^{
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
 from ..arrays import host
-from ..errors import AccuracyWarning, TooFewPointsError, outside
+from ..errors import AccuracyWarning, TooFewPointsError, warn
 from ..memory import memory_limit
 from .frames import LocalPCA, local_pca, pca_of_nearest
 from .graph import NeighborGraph
@@ -327,13 +326,12 @@ class Reach:
     def warn(self, num_points: int) -> None:
         """Warn if ``num_points`` points are too sparse for curvature and sheets."""
         if num_points >= MIN_WARNED_POINTS and not self.resolved:
-            warnings.warn(
+            warn(
                 f"the points are too sparse for the shape: even among {self.num_neighbors} "
                 f"neighbours, tangent spaces at {self.unresolved:.0%} of the points turn by more "
                 "than a right angle. The surface is too thin or too curved, or sheets are too "
                 "close, for results to be trusted; give more points.",
                 AccuracyWarning,
-                stacklevel=outside(),
             )
 
 

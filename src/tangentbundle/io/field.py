@@ -3,7 +3,6 @@ of."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,7 @@ from ..errors import (
     ShapeError,
     SuspiciousDataWarning,
     TooFewPointsError,
-    outside,
+    warn,
 )
 from .spaces import Cloud, Globe
 
@@ -155,7 +154,7 @@ def distinct_rows(
         name for name, labels in (times or {}).items() if np.any(labels[before] != labels[after])
     ]
     if series and request.drop_duplicates:
-        warn(
+        warn_of_data(
             f"column {series[0]} has other times in rows at one place: {len(later)} of "
             f"{len(space)} rows are left out, all but the first of each place. Choose the rows of "
             "one time before, if that is not wanted."
@@ -190,9 +189,9 @@ def check_count(n: int, request: Request) -> None:
         )
 
 
-def warn(text: str) -> None:
+def warn_of_data(text: str) -> None:
     """Give a ``SuspiciousDataWarning``."""
-    warnings.warn(text, SuspiciousDataWarning, stacklevel=outside())
+    warn(text, SuspiciousDataWarning)
 
 
 def warn_if_suspicious(field: Field) -> None:
@@ -200,12 +199,12 @@ def warn_if_suspicious(field: Field) -> None:
     dominate."""
     n, dims = field.space.coordinates.shape
     if n < dims and n <= FEW_POINTS:
-        warn(
+        warn_of_data(
             f"{n} points in R^{dims}: is the array transposed? Points have shape (n, D), a row "
             "for each."
         )
     elif n < FEW_POINTS and field.values is not None:
-        warn(
+        warn_of_data(
             f"{n} points are too few to estimate tangent spaces and noise. Give at least "
             f"{FEW_POINTS}."
         )
@@ -221,7 +220,7 @@ def warn_if_suspicious(field: Field) -> None:
     if not any(found):  # one in each of many columns
         found = [_marker(f"all {kind}", a.ravel()) for kind, (_, a) in groups.items()]
     if texts := list(filter(None, found)):
-        warn(
+        warn_of_data(
             f"{'; '.join(texts)}. If they mark missing values, empty these cells and use "
             "drop_missing=True."
         )
@@ -230,7 +229,7 @@ def warn_if_suspicious(field: Field) -> None:
     energy = np.square(field.values.astype(float)).sum(axis=(0, 2))
     row, total = int(energy.argmax()), float(energy.sum())
     if n >= FEW_POINTS and energy[row] > DOMINANT_SHARE * total > 0:
-        warn(
+        warn_of_data(
             f"row {row + 1} has {energy[row] / total:.0%} of the energy of all {n} vectors, and "
             "determines the result. Check its units, or delete it."
         )
@@ -240,7 +239,9 @@ def warn_if_radians(name: str, angles: np.ndarray) -> None:
     """Warn of angles in degrees, all round the circle, none of which is larger than 2 pi."""
     largest = np.abs(np.nan_to_num(angles)).max()
     if 1 < largest < 2 * np.pi + 0.01 and angles.size >= FEW_POINTS:
-        warn(f"the largest angle of {name} is {largest:.3g}: are they radians? Give degrees.")
+        warn_of_data(
+            f"the largest angle of {name} is {largest:.3g}: are they radians? Give degrees."
+        )
 
 
 def _marker(name: str, values: np.ndarray) -> str:

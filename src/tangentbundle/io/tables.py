@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..memory import require_memory
 from .columns import Columns, find_columns, from_columns, real, time_labels, to_columns
-from .field import Field, Request, warn
+from .field import Field, Request, warn_of_data
 from .names import listed
 
 NUMBER = re.compile(
@@ -146,7 +146,7 @@ def _warn_of_unused(others: Mapping[str, np.ndarray], columns: Columns) -> None:
         if columns.on_globe
         else '("VX", "VY", "VZ")'
     )
-    warn(
+    warn_of_data(
         f"no columns of vectors are known among {listed(numeric)}: only the points are used. If "
         f"there are vectors, name them: vectors={example}."
     )

@@ -13,14 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from ..arrays import (
-    finite,
-    finite_where_seen,
-    half_precision,
-    is_seen,
-    outside_autocast,
-    positive_integer,
-)
+from ..arrays import finite, finite_where_seen, half_precision, outside_autocast, positive_integer
 from ..errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
 from ..geometry.frames import local_pca
 from ..geometry.graph import graph_from_pairs
@@ -28,6 +21,7 @@ from ..geometry.ordering import principal_coordinates
 from ..geometry.transport import closest_orthogonal
 from ..operators import SheafGraph
 from ..sheaf import Sheaf
+from ..transforms import is_seen
 from .base import Configured, generator, linear, part, require_full_precision
 from .parametrizations import Cayley, Orthogonal, Parametrization
 
@@ -225,8 +219,8 @@ class ConnectionSheaf(SheafBuilder):
 
     The frame :math:`O_v` of a node holds the first ``rank`` principal axes of :math:`x_u - x_v`
     over its neighbours, and an edge has the orthogonal map closest to :math:`O_v^T O_u`.
-    Neighbourhoods of fewer directions are completed with the principal axes of all features. Nothing is learned;
-    maps are cached while x lives.
+    Neighbourhoods of fewer directions are completed with the principal axes of all features.
+    Nothing is learned; maps are cached while x lives.
 
     >>> import torch, tangentbundle as tb
     >>> x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))

@@ -44,10 +44,11 @@ class ConnectionLaplacian(LinearOperator):
 
     Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge,
     reflections marked by complemented columns; otherwise blocks), ``curve_order[k]`` is the user's
-    index of the k-th point on the curve, ``mass`` (n,) sums to one, ``scale`` is :math:`c\,\epsilon`,
-    ``rank`` the dimension of the fibres, ``frames`` (n, D, d) the tangent bases in ambient space,
-    for those who need them (with gradients, where those of the bundle have some), ``generator``
-    what :math:`-\Delta` is as a function of P, with ``terms`` terms.
+    index of the k-th point on the curve, ``mass`` (n,) sums to one, ``scale`` is
+    :math:`c\,\epsilon`, ``rank`` the dimension of the fibres, ``frames`` (n, D, d) the
+    tangent bases in ambient space, for those who need them (with gradients, where those of the
+    bundle have some), ``generator`` what :math:`-\Delta` is as a function of P, with ``terms``
+    terms.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0)).laplacian()

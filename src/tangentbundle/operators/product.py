@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import is_transformed
 from ..errors import InvalidInputError
 from ..extras import use_triton
 from ..memory import empty_like
 from ..parallel import run_ranges
+from ..transforms import is_transformed
 from .storage import BlockMatrix, is_sliced
 
 

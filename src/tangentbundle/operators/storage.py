@@ -16,8 +16,8 @@ class BlockMatrix:
     ``curve_order`` (n).
 
     Rows are stored along the curve; row r belongs to row ``curve_order[r]`` of the signals, and
-    ``cols`` number rows of the signals. With two values an edge they are (w cos, w sin) of a rotation, or of
-    a reflection where the column is complemented.
+    ``cols`` number rows of the signals. With two values an edge they are (w cos, w sin) of a
+    rotation, or of a reflection where the column is complemented.
     """
 
     indptr: torch.Tensor

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +20,7 @@ from ..errors import (
     InvalidInputError,
     ShapeError,
     TangentBundleError,
-    outside,
+    warn,
 )
 from ..files import only_writer
 from ..nn import Configured
@@ -406,12 +405,11 @@ class Training(torch.nn.Module):
         for best, p in zip(self.weights, self.tracked, strict=True):
             torch.where(_like(better, p), p.detach(), best.data, out=best.data)
         if lost.any():
-            warnings.warn(
+            warn(
                 f"training diverged ({int(lost.sum())} of {lost.numel()} replicas): the "
                 f"{self.monitor} of epoch {self.epochs} is not finite. The best weights before it "
                 "are restored. Try a smaller lr, or clip=1.0.",
                 DivergedWarning,
-                stacklevel=outside(),
             )
 
     def adopt_best(self) -> None:
