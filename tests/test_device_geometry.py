@@ -349,4 +349,4 @@ def test_clouds_of_a_batch_have_one_dimension():
     assert tb.TangentBundle.from_points(clouds[0]).dim < 3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert tb.TangentBundle.from_batch(np.concatenate(clouds), batch).dim == 3
+        assert tb.TangentBundle.from_batch(np.concatenate(clouds), batch).rank == 3

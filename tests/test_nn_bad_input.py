@@ -106,7 +106,7 @@ def test_other_parts():
             nn.InvariantReadout(*arguments)
         with pytest.raises(InvalidInputError, match="integer"):
             nn.SumReadout(*arguments)
-    with pytest.raises(InvalidInputError, match="dim must be a positive integer"):
+    with pytest.raises(InvalidInputError, match="rank must be a positive integer"):
         nn.SumReadout(1, 2, rank=0)
     for readout in (nn.SumReadout, "sum", torch.nn.Linear(1, 2)):
         with pytest.raises(InvalidInputError, match=r"Readout objects such as SumReadout\("):
@@ -148,7 +148,7 @@ def test_channels_of_readouts():
         net = nn.TNN([1, channels], readout=nn.InvariantReadout(4, 2)).double()
         with pytest.raises(ShapeError, match=rf"takes 4 channels.*got \(40, 2, {channels}\)"):
             net(random_signal(lap, 1), lap)
-    with pytest.raises(ShapeError, match=r"fibres of dimension 3, got 2. Change its dim"):
+    with pytest.raises(ShapeError, match=r"fibres of dimension 3, got 2. Change its rank"):
         nn.TNN([1, 1], readout=nn.SumReadout(1, 2, rank=3)).double()(random_signal(lap, 1), lap)
 
 
