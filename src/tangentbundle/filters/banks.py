@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from ..arrays import Array, is_batched
+from ..arrays import Array, is_batched, outside_autocast
 from ..errors import InvalidInputError, ShapeError
 from ..memory import require_memory
 from ..operators import ConnectionLaplacian, Joined, LinearOperator, Semigroup
@@ -215,7 +215,7 @@ class Dense(Method):
         self, filters: Sequence[Filter], operator: LinearOperator, x: torch.Tensor
     ) -> torch.Tensor:
         matrices = self.matrices(filters, operator)
-        with threads_for(matrices.numel()):
+        with threads_for(matrices.numel()), outside_autocast(operator.device):
             outputs = _product(matrices, _to_blocks(x, operator))
         return torch.stack([_from_blocks(y, operator) for y in outputs])
 
@@ -223,7 +223,7 @@ class Dense(Method):
         self, filters: Sequence[Filter], operator: LinearOperator, y: torch.Tensor
     ) -> torch.Tensor:
         matrices = self.matrices(filters, operator)
-        with threads_for(matrices.numel()):
+        with threads_for(matrices.numel()), outside_autocast(operator.device):
             outputs = _product(matrices, torch.stack([_to_blocks(part, operator) for part in y]))
         return _from_blocks(outputs.sum(0), operator)
 

@@ -8,7 +8,14 @@ from functools import cached_property
 
 import torch
 
-from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, half_precision
+from ..arrays import (
+    Array,
+    ArrayKind,
+    finite_where_seen,
+    float_tensor,
+    half_precision,
+    outside_autocast,
+)
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
 from ..parallel import threads_by_size, threads_for
 
@@ -183,6 +190,7 @@ class LinearOperator(ABC):
             threads_for(rows**2),
             torch.inference_mode(False),
             torch.no_grad(),
+            outside_autocast(self.device),
         ):  # the cache must serve training, too
             root = self.mass.double().sqrt().repeat_interleave(self.dim)
             dense = -self.to_dense().double() * root[:, None] / root
