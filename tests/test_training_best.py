@@ -422,6 +422,20 @@ def test_what_such_optimisers_cannot_do_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_trainings_that_would_learn_nothing_are_refused():
+    lap = laplacian("sphere")
+    data = batches_of(lap, 2)
+    net, other = (tb.nn.TNN([1, 2, 1]).double() for _ in range(2))
+    before = [p.detach().clone() for p in net.parameters()]
+    with pytest.raises(InvalidInputError, match="no parameter of the network"):
+        tb.fit(net, data, optimizer=lambda p: torch.optim.SGD(other.parameters()), progress=False)
+    with pytest.raises(InvalidInputError, match="no gradients"):
+        tb.fit(net, data, lambda n, batch: squared_error(n, batch).detach(), progress=False)
+    with torch.no_grad(), pytest.raises(InvalidInputError, match="no gradients"):
+        tb.fit(net, data, progress=False)
+    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before, strict=True))
+
+
 # Networks that cannot be saved.
 
 

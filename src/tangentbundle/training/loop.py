@@ -199,6 +199,7 @@ def fit(
     place = Checkpoint(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
     epochs = positive_integer(epochs, "epochs")
     network = net.skeleton if isinstance(net, Replicas) else net
+    require_parameters_of(steps, parameters)
     if isinstance(net, Replicas) and takes_closure(steps):
         raise InvalidInputError(
             f"{type(steps).__name__} chooses one step for all parameters, and replicas need their "
@@ -267,6 +268,18 @@ def warn_unsaveable(net: Configured) -> None:
             f"{error} It can be trained; its weights alone are net.state_dict().",
             NotSavedWarning,
             stacklevel=outside(),
+        )
+
+
+def require_parameters_of(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]
+) -> None:
+    """Refuse an optimiser that has no parameter of the network: nothing would be learned."""
+    trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not any(id(p) in trained for p in parameters):
+        raise InvalidInputError(
+            f"{type(optimizer).__name__} has no parameter of the network. Make it of the "
+            "parameters that the function is given: optimizer=lambda p: torch.optim.SGD(p, lr=0.1)."
         )
 
 
@@ -514,6 +527,12 @@ class Training(torch.nn.Module):
         self.optimizer.zero_grad(set_to_none=True)
         for index in step[self.rank :: self.processes]:
             losses = self._loss(data[index])
+            if not losses.requires_grad:
+                raise InvalidInputError(
+                    "the loss has no gradients in the network's parameters. Compute it from "
+                    "net(...) without detach(), item() or torch.no_grad(), and call fit outside of "
+                    "torch.no_grad()."
+                )
             (losses.sum() / len(step)).backward()
             total += losses.detach().to("cpu", torch.float64)
         for p in (
