@@ -344,7 +344,13 @@ def test_eigenfields_of_operators_that_learn_are_refused_not_constant():
         x = random_signal(lap)
         with pytest.raises(InvalidInputError, match="no gradients in the operator"):
             lap.to_frequency(x, 4)
+        for k in (2, 12, lap.shape[0]):
+            with pytest.raises(InvalidInputError, match="no gradients in the operator"):
+                lap.spectrum(k)
+        with pytest.raises(InvalidInputError, match="no gradients in the operator"):
+            lap.decompose()
         with torch.no_grad():
+            assert torch.equal(lap.spectrum(4)[0], lap.decompose()[0][:4])
             assert lap.from_frequency(lap.to_frequency(x)).shape == x.shape
 
 

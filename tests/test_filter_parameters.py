@@ -1,6 +1,8 @@
 """Parameters of filters and layers: learned by reference, seen when changed, never answered from a
 stale cache."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
@@ -110,6 +112,42 @@ def test_no_cache_is_stale(method):
         ), name
 
 
+BOUNDED = {
+    "time": (lambda: tb.Heat(0.3), "t", [-1.0, np.nan, [0.1, 0.2]], 0.7),
+    "strength": (lambda: tb.Tikhonov(0.3), "strength", [-1e-9, np.inf, "0.1"], 0.0),
+    "step": (lambda: tb.FIR([0.5, 0.5], 0.1), "step", [0.0, -2.0, np.nan], 0.4),
+    "taps": (lambda: tb.FIR([0.5, 0.5], 0.1), "coefficients", [[], 1.0, [np.nan]], (1.0, 2.0)),
+    "powers": (lambda: tb.Polynomial([1.0]), "coefficients", [[], 2.0, [np.inf]], (0.5, 0.25)),
+    "factor": (lambda: (2.0 * tb.Heat(0.1)).first, "factor", [np.nan, [1.0]], -3.0),
+    "part": (lambda: tb.Heat(0.1) + tb.Heat(0.2), "first", [0.1, None], tb.Tikhonov(2.0)),
+    "response": (lambda: tb.Spectral(torch.exp), "function", [None, 2.0], torch.sin),
+    "impulse": (lambda: tb.ImpulseResponse(decaying, 9.0), "function", [None, 2.0], torch.exp),
+    "horizon": (lambda: tb.ImpulseResponse(decaying, 9.0), "horizon", [-1.0, 0.0, np.nan], 0.5),
+}
+"""Filters, an attribute, values that are refused, and one that is not."""
+
+
+def decaying(t):
+    return torch.exp(-t)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_parameters_are_checked_whenever_they_are_set(name):
+    """As by the constructor; what was there before stays, and what is set acts."""
+    make, attribute, refused, allowed = BOUNDED[name]
+    frequencies = torch.linspace(0.0, 3.0, 7, dtype=torch.float64)
+    h = make()
+    before = h.response(frequencies)
+    for value in refused:
+        with pytest.raises(tb.errors.InvalidInputError):
+            setattr(h, attribute, value)
+        assert torch.equal(h.response(frequencies), before)
+    setattr(h, attribute, allowed)
+    arguments = {field.name: getattr(h, field.name) for field in fields(h) if field.init}
+    assert arguments[attribute] == allowed
+    assert torch.equal(h.response(frequencies), type(h)(**arguments).response(frequencies))
+
+
 def test_numbers_are_copied():
     numbers = np.array([0.5, 0.5])
     h = tb.FIR(numbers, 0.1)
@@ -127,3 +165,27 @@ def test_layers_learn_all_their_parameters(name, dtype):
     found = losses(list(net.parameters()), lambda: (net(x, lap) - target).square().mean())
     assert found[-1] < 0.95 * found[0]
     assert all(not torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("computed", [False, True], ids=["leaf", "computed"])
+@pytest.mark.parametrize("name", LEARNABLE)
+def test_layers_refuse_tensors_that_would_not_learn(name, computed, requires_grad):
+    """Tensors that want gradients and are no parameters: alone, in sums and in compositions.
+    Constant tensors are taken."""
+    make, values = LEARNABLE[name]
+    tensors = [torch.tensor(v, dtype=torch.float64, requires_grad=requires_grad) for v in values]
+    if computed:
+        tensors = [2.0 * tensor for tensor in tensors]
+    h = make(*tensors)
+    if name == "Spectral":
+        h.tensors = ()
+    for network in (
+        lambda h: tb.nn.BundleConv(1, 1, filters=[h]),
+        lambda h: tb.nn.TNN([1, 2, 1], filters=[tb.Heat(0.1), 0.5 * h + tb.Heat(0.2)]),
+    ):
+        if requires_grad:
+            with pytest.raises(tb.errors.InvalidInputError, match="Parameter"):
+                network(h)
+        else:
+            network(h)

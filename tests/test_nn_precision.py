@@ -244,3 +244,48 @@ def test_weights_for_each_channel_fit_every_layer_or_are_refused(kind):
     Stuck.sized = Stuck.sized_wrongly
     with pytest.raises(InvalidInputError, match=r"Stuck\.sized must return an Activation"):
         kind(widths, activation=Stuck())
+
+
+FILTER_METHODS = [None, tb.Exact(), tb.Dense(), tb.Chebyshev()]
+
+
+class Matrix(tb.operators.LinearOperator):
+    """A self-adjoint operator of a user's own, by a dense product, which autocast would round."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+        self.mass = torch.full((len(matrix),), 1.0 / len(matrix))
+        self.rank = 1
+
+    @property
+    def adjoint(self):
+        return self
+
+    def apply(self, x):
+        return torch.einsum("ij,...jdc->...idc", self.matrix, x)
+
+
+@pytest.mark.parametrize("half", HALVES, ids=str)
+@pytest.mark.parametrize("method", FILTER_METHODS, ids=str)
+def test_filters_are_exact_under_autocast(method, half):
+    """Signals in float32 are filtered to float32, by all methods alike, and nothing that is cached
+    within autocast is less precise later."""
+    points = torch.from_numpy(tb.manifolds.Sphere(2).sample(60, seed=3)).float()
+    signal = numbers(60, 2, 4, dtype=torch.float32)
+    for h in (tb.Heat(0.2), tb.Tikhonov(0.5) - tb.Heat(0.1)):
+        expected = h(tb.TangentBundle.from_points(points).laplacian(), signal, method)
+        lap = tb.TangentBundle.from_points(points).laplacian()
+        with torch.autocast("cpu", half):
+            within = h(lap, signal, method)
+        assert within.dtype == torch.float32 and torch.equal(within, expected)
+        assert torch.equal(h(lap, signal, method), expected)
+
+
+@pytest.mark.parametrize("half", HALVES, ids=str)
+def test_eigenfields_are_exact_under_autocast(half):
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(20, 20, generator=generator)
+    operator = Matrix(-root @ root.T)
+    expected = operator.decompose()[0]
+    with torch.autocast("cpu", half):
+        assert torch.equal(operator.decompose()[0], expected)

@@ -320,3 +320,29 @@ def test_memory_for_eigenpairs_is_estimated_before_anything_is_allocated(monkeyp
     for k in (2500, 6000):
         with pytest.raises(MemoryLimitError, match=f"{k} eigenpairs of 6000 rows"):
             lap.spectrum(k)
+
+
+@pytest.mark.parametrize("manifold", [Sphere(2), Torus(), KleinBottle(4), Sphere(3)], ids=str)
+def test_operators_rounded_and_widened_have_the_same_spectrum(manifold):
+    """Built in float32, or rounded to it, and then converted to float64, at sizes on both sides of
+    the dense solver."""
+    for n in (50, 150, 301, 420, 1100):
+        points = manifold.sample(n, seed=1)
+        bundle = TangentBundle.from_points(points.astype("float32"), dim=manifold.dim, neighbors=20)
+        narrow = bundle.laplacian()
+        wide = narrow.to(dtype=torch.float64)
+        twice = wide.to(dtype=torch.float32).to(dtype=torch.float64)
+        for k in (3, 10):
+            expected = narrow.spectrum(k)[0]
+            size = float(np.abs(expected).max())
+            for operator in (wide, twice):
+                values, fields = operator.spectrum(k)
+                np.testing.assert_allclose(values, expected, atol=1e-6 * size)
+                residual = operator @ fields + values * fields
+                assert np.linalg.norm(residual) < 1e-5 * operator.spectral_interval[1]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_operators_in_float64_are_not_symmetrised_again(order):
+    lap = TangentBundle.from_points(Torus().sample(400, seed=0)).laplacian(order=order)
+    assert in_double_precision(lap).values is lap.values

@@ -252,15 +252,20 @@ class Parametric(Filter):
     """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to
     learn.
 
-    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored.
+    ``checks`` are functions ``check(value, name)`` of these fields, which return what is stored,
+    whenever a field is set.
     Parameters that must not be negative are named in ``half_line``, above ``dataclass``.
     """
 
     checks: ClassVar[tuple[Callable[..., Any], ...]] = ()
 
-    def __post_init__(self) -> None:
-        for f, check in zip(fields(self), self.checks, strict=False):  # type: ignore[arg-type]
-            setattr(self, f.name, check(vars(self)[f.name], f.name))
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a parameter, checked as by the constructor."""
+        names = [f.name for f in fields(self)]  # type: ignore[arg-type]
+        for parameter, check in zip(names, self.checks, strict=False):
+            if parameter == name:
+                value = check(value, name)
+        super().__setattr__(name, value)
 
     def _fields(self) -> list[Any]:
         """The parameters as they were given."""
@@ -295,6 +300,15 @@ class Combination(Filter):
 
     first: Filter
     second: Filter
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set one of the two, which must be a filter."""
+        if name in ("first", "second") and not isinstance(value, Filter):
+            raise InvalidInputError(
+                f"{type(self).__name__} combines two filters such as Heat(0.1), got {value!r} as "
+                f"the {name}."
+            )
+        super().__setattr__(name, value)
 
     def parameters(self) -> list[torch.Tensor]:
         return self.first.parameters() + self.second.parameters()

@@ -100,6 +100,14 @@ class FunctionFilter(Filter):
 
     function: Callable[[torch.Tensor], torch.Tensor]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; the function must be one."""
+        if name == "function" and not callable(value):
+            raise InvalidInputError(
+                f"{type(self).__name__} takes a function of a tensor of numbers, got {value!r}."
+            )
+        super().__setattr__(name, value)
+
     def parameters(self) -> list[torch.Tensor]:
         """Those of a module; what a Python function holds is not known."""
         return (
@@ -148,13 +156,16 @@ class ImpulseResponse(FunctionFilter):
     horizon: float | None = None
     _rule: Quadrature | None = field(init=False, repr=False, compare=False, default=None)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set the function or the horizon, checked; the quadrature is chosen anew when it is
+        needed."""
+        if name == "horizon" and value is not None:
+            value = float(positive_scalar(value, name))
+        super().__setattr__(name, value)
+        if name in ("function", "horizon"):
+            super().__setattr__("_rule", None)
+
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InvalidInputError(
-                f"expected a function of the time, a tensor, got {self.function!r}."
-            )
-        if self.horizon is not None:
-            self.horizon = float(positive_scalar(self.horizon, "horizon"))
         if not any(p.is_meta for p in self.parameters()):  # as while a network is read from a file
             self._rule = self._choose_rule()
 
@@ -263,12 +274,6 @@ class Spectral(FunctionFilter):
 
     def __repr__(self) -> str:
         return self.name
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InvalidInputError(
-                f"expected a function of the eigenvalues, a tensor, got {self.function!r}."
-            )
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         found = self.call(lam)

@@ -215,13 +215,20 @@ def require_registered(filters: Sequence[Filter], learned: Sequence[Learned]) ->
                 f"{filter!r:.80} cannot be evaluated at float64 eigenvalues ({error}). A "
                 "torch.nn.Module is converted if it is given itself, as in Spectral(module)."
             ) from error
-        hidden = [leaf for leaf in leaves(response) if isinstance(leaf, torch.nn.Parameter)]
-        if any(id(leaf) not in registered for leaf in hidden):
+        unregistered = [leaf for leaf in leaves(response) if id(leaf) not in registered]
+        if any(isinstance(leaf, torch.nn.Parameter) for leaf in unregistered):
             raise InvalidInputError(
                 f"{filter!r:.80} depends on a torch.nn.Parameter that a layer cannot learn, "
                 "because a Python function holds it. Give the torch.nn.Module itself, as in "
                 "Spectral(module) or ImpulseResponse(module), or write a dataclass derived from "
                 "Filter with the parameter as a field."
+            )
+        if unregistered:
+            raise InvalidInputError(
+                f"{filter!r:.80} depends on a tensor with requires_grad=True that is no "
+                "torch.nn.Parameter: net.parameters() would not list it, and it would not learn. "
+                "Wrap it, as in Heat(torch.nn.Parameter(t)), or detach it, t.detach(), if it is to "
+                "stay as it is."
             )
 
 

@@ -8,7 +8,14 @@ from functools import cached_property
 
 import torch
 
-from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, half_precision
+from ..arrays import (
+    Array,
+    ArrayKind,
+    finite_where_seen,
+    float_tensor,
+    half_precision,
+    outside_autocast,
+)
 from ..errors import DeviceError, DTypeError, InvalidInputError, MemoryLimitError, ShapeError
 from ..parallel import threads_by_size, threads_for
 
@@ -56,6 +63,16 @@ class LinearOperator(ABC):
         """Whether gradients are wanted with respect to the operator itself, as of a learned
         sheaf."""
         return False
+
+    def require_no_gradients(self) -> None:
+        """Refuse to compute eigenfields where gradients in the operator are wanted: there are
+        none."""
+        if self.requires_grad and torch.is_grad_enabled():
+            raise InvalidInputError(
+                f"eigenvalues and eigenfields have no gradients in the operator, and this "
+                f"{type(self).__name__} needs some: it depends on tensors that learn. Compute them "
+                "under torch.no_grad(), or filter with method=Chebyshev()."
+            )
 
     @abstractmethod
     def apply(self, x: torch.Tensor) -> torch.Tensor:
@@ -151,10 +168,10 @@ class LinearOperator(ABC):
 
     @cached_property
     def eigenbasis(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """``decompose()`` computed once and cached, the fields in the operator's precision."""
-        values, fields = self.decompose()
-        with torch.inference_mode(False):
-            return values, fields.to(self.dtype)
+        """``decompose()`` computed once and cached, in float64, for those who want no gradients in
+        the operator."""
+        with torch.no_grad():
+            return self.decompose()
 
     def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
         """All eigenvalues of minus the operator ``(n d,)``, ascending, and mass-orthonormal fields
@@ -162,6 +179,7 @@ class LinearOperator(ABC):
 
         For small self-adjoint operators; in float64.
         """
+        self.require_no_gradients()
         rows = self.shape[0]
         if rows > MAX_DENSE_SIZE:
             raise MemoryLimitError(
@@ -172,6 +190,7 @@ class LinearOperator(ABC):
             threads_for(rows**2),
             torch.inference_mode(False),
             torch.no_grad(),
+            outside_autocast(self.device),
         ):  # the cache must serve training, too
             root = self.mass.double().sqrt().repeat_interleave(self.rank)
             dense = -self.to_dense().double() * root[:, None] / root
@@ -183,7 +202,9 @@ class LinearOperator(ABC):
                 )
             values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
             fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.rank))
-            return values.clamp_min(0.0), fields
+            # rounding may leave an eigenvalue below zero. To shift all of them is a multiple of the
+            # identity, which is local; to clip one of them would add its field to all outputs.
+            return values - values[0].clamp_max(0.0), fields
 
     @property
     def spectral_interval(self) -> tuple[float, float]:

@@ -211,8 +211,10 @@ class ConnectionLaplacian(LinearOperator):
 
         Returns ``(k,)`` ascending and ``(n, d, k)``, orthonormal in the mass inner product: NumPy
         or torch, as the points came. Only products with the operator are used, in float64; those as
-        sparse as meshes are factorized.
+        sparse as meshes are factorized. They have no gradients: an operator that learns, as that of
+        moving points or of a learned sheaf, is refused unless under ``torch.no_grad()``.
         """
+        self.require_no_gradients()
         values, fields = lowest_eigenpairs(self, self._count(k), tol=tol, seed=seed)
         return self.kind.wrap(values), self.kind.wrap(fields)
 
@@ -229,12 +231,7 @@ class ConnectionLaplacian(LinearOperator):
         a transform stays a transform in the same fields.
         """
         k = self._count(k)
-        if self.requires_grad and torch.is_grad_enabled():
-            raise InvalidInputError(
-                f"eigenfields have no gradients in the operator, and this {type(self).__name__} "
-                "needs some: it depends on tensors that learn. Transform under torch.no_grad(), "
-                "or filter with method=Chebyshev()."
-            )
+        self.require_no_gradients()
         with _extending:
             cached = self.cache.get("fields")
             if cached is None or cached.shape[-1] < k:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.func import functional_call, stack_module_state
@@ -61,6 +61,11 @@ class Replicas(torch.nn.Module):
             return functional_call(self._skeleton, parameters, (x, *shared))
 
         return torch.vmap(one)(dict(zip(self.names, self.stacked, strict=True)), x)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of all replicas, which is that of the skeleton."""
+        self._skeleton.train(mode)
+        return super().train(mode)
 
     @property
     def skeleton(self) -> torch.nn.Module:
