@@ -9,20 +9,20 @@ them, are compared with those of their functions.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ..arrays import host
+from ..arrays import host, positive_integer
 from ..errors import (
-    AccuracyWarning,
+    ConvergenceError,
     NotOrientableError,
+    RankDeficientError,
     TangentBundleError,
+    TooFewPointsError,
     UndeterminedError,
-    outside,
 )
 from .curvature import hodge_laplacian
 from .derivatives import Derivatives
@@ -33,11 +33,23 @@ if TYPE_CHECKING:
 
 HAS_BOUNDARY = (
     "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the "
-    "number of its harmonic fields is not a Betti number."
+    "number of its harmonic fields is not a Betti number. Give points that cover a closed manifold."
 )
 NOT_ORIENTABLE = (
-    "the surface is not orientable, or noise hides its orientation: fields with small eigenvalues "
-    "that are not harmonic may be counted."
+    "the surface is not orientable, or noise hides its orientation: its eigenvalues of fields are "
+    "not those of functions twice, and small ones are not told from zero. Give points of an "
+    "oriented surface, more of them, or with less noise."
+)
+NO_GRADIENTS = (
+    "gradients of functions are not among the eigenfields of the Hodge Laplacian, which should "
+    "have them: the points are noisy, or too few for their curvature. Use more points, denoise "
+    "them, or give exact frames and curvature (from_frames with second_form)."
+)
+
+NO_SPAN = (
+    "gradients of the first functions do not span the tangent spaces, so that the errors of other "
+    "fields are not known: the manifold is much thinner in some directions. Use a larger most, so "
+    "that more functions are looked at."
 )
 
 MAX_EULER_POINTS = 10_000
@@ -46,6 +58,16 @@ MAX_EULER_POINTS = 10_000
 MAX_LEVEL = 2.0
 """Gradients count up to so many times the upper end of the gap: the errors of eigenvalues grow with
 them."""
+
+MIN_SHARE_OF_GRADIENTS = 0.5
+"""Share of the gradients that must count: fewer, and the shift of the others is not known."""
+
+MIN_SPAN = 0.1
+"""How evenly gradients must span the tangent spaces: on round spheres one, and on products with a
+thin factor nearly zero, as all of them are along the others."""
+
+EIGENPAIR_TOLERANCE = 1e-6
+"""Residuals of eigenpairs, in units of an average: far below the errors of sampling."""
 
 MIN_CAPTURED = 0.1
 """A gradient counts if the eigenfields that were computed have this share of its energy, also where
@@ -57,9 +79,10 @@ class BettiEstimate:
     """The result of ``estimate_betti_number``.
 
     Attributes: ``number``, the first Betti number, None if it is undetermined; ``confidence``, from
-    0 to 1: how far the eigenvalue next to the threshold is from it, in halves of the gap, after the
-    uncertainty of the eigenvalues; ``reason``, why the number is undetermined, or without
-    confidence; ``shift``, by how much the eigenvalues of fields are too large, in units of the gap.
+    0 to 1: how far the eigenvalue next to a threshold is from it, in halves of the gap, after the
+    uncertainty of the eigenvalues; ``reason``, why the number is undetermined, otherwise empty;
+    ``shift``, by how much the eigenvalues of fields are too large, in units of the gap, NaN where
+    it was not measured.
     """
 
     number: int | None
@@ -70,8 +93,11 @@ class BettiEstimate:
     def __str__(self) -> str:
         if self.number is None:
             return f"undetermined: {self.reason}"
-        note = f"; {self.reason}" if self.reason else ""
-        return f"{self.number} (confidence {self.confidence:.2f}{note})"
+        return f"{self.number} (confidence {self.confidence:.2f})"
+
+
+def _undetermined(reason: str) -> BettiEstimate:
+    return BettiEstimate(None, 0.0, reason, float("nan"))
 
 
 @dataclass(frozen=True)
@@ -100,15 +126,24 @@ def estimate_betti_number(
     Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions
     count as zero. On closed oriented surfaces each positive eigenvalue of functions occurs twice:
     there fields are counted up to the middle of the widest gap among the first of these, less two
-    for each function below.
+    for each function below, and all eigenvalues are compared with this pattern.
 
     Noise shifts the eigenvalues of fields. The shift is measured on gradients of eigenfunctions,
     whose eigenvalues are known, and subtracted. Its spread among these, and a share of it, since
     noise does not shift all fields alike, are the uncertainty of an eigenvalue. The number is
-    undetermined where an eigenvalue is too near to the threshold for ``min_confidence``, or where
-    the number of harmonic fields of a closed oriented surface would be odd. On spaces with a
-    boundary, and on surfaces that are not orientable, small eigenvalues are counted with an
-    ``AccuracyWarning``, and the confidence is zero.
+    undetermined, with the reason, where
+
+    * the manifold has a boundary, or is a surface that is not orientable,
+    * an eigenvalue is too near to the threshold for ``min_confidence``, or as far below zero, where
+      the Hodge Laplacian of a manifold has none,
+    * the eigenvalues of a surface are not those of its functions twice, or the number of its
+      harmonic fields would be odd,
+    * the Hodge Laplacian has not the gradients of functions among its eigenfields, or its
+      eigenfields are not found,
+    * beyond surfaces, the gradients do not span all directions.
+
+    Beyond surfaces, eigenvalues of fields that are no gradients are not known from functions: those
+    far below the first of functions are taken for zero, as on strongly squashed spheres.
 
     Args:
         most: the number is at most this; a third of so many eigenvalues of functions are looked at.
@@ -124,37 +159,58 @@ def estimate_betti_number(
     >>> estimate_betti_number(tb.TangentBundle.from_points(noisy, dim=2)).number
     2
     """
+    most = positive_integer(most, "most")
+    if has_boundary(bundle):
+        return _undetermined(HAS_BOUNDARY)
+    if not _is_orientable(bundle):
+        return _undetermined(NOT_ORIENTABLE)
+    try:
+        return _estimate(bundle, most, min_confidence, shift_error)
+    except (ConvergenceError, RankDeficientError, TooFewPointsError) as error:
+        return _undetermined(str(error))
+
+
+def _estimate(
+    bundle: TangentBundle, most: int, min_confidence: float, shift_error: float
+) -> BettiEstimate:
+    """The estimate for a closed manifold, oriented if it is a surface."""
     components = bundle.sorted_graph.num_components
-    is_closed = not has_boundary(bundle)
+    num_levels = 1 + max(1, most // 3)
+    max_fields = most + 2 * (num_levels - 2)
+    if bundle.num_points * bundle.dim < max_fields or bundle.num_points < components + num_levels:
+        raise TooFewPointsError(
+            f"expected {max_fields} eigenvalues of fields and {num_levels} of functions, more than "
+            f"{bundle.num_points} points have. Use more points, or a lower number of most."
+        )
     values, functions = (
-        bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
+        bundle.scalar().laplacian().spectrum(components - 1 + num_levels, tol=EIGENPAIR_TOLERANCE)
     )
     levels = host(values)[components - 1 :]
-    is_orientable = _is_orientable(bundle)
     pairs_below = 0
-    if bundle.dim == 2 and is_closed and is_orientable:
+    if bundle.dim == 2:
         pairs_below = int(np.argmax(np.diff(levels)))
     gap = _Gap(float(levels[pairs_below]), float(levels[pairs_below + 1]), pairs_below)
-    values, fields = hodge_laplacian(bundle).spectrum(most + 2 * pairs_below, tol=1e-6)
-    if not is_closed or not is_orientable:
-        reason = NOT_ORIENTABLE if is_closed else HAS_BOUNDARY
-        warnings.warn(reason, AccuracyWarning, stacklevel=outside())
-        return BettiEstimate(int((host(values) < gap.middle).sum()), 0.0, reason, float("nan"))
-    counted = levels[1:] <= MAX_LEVEL * gap.high
-    gradients = Derivatives(bundle).gradient() @ functions[..., components:][..., counted]
-    shifts = _shifts_of_gradients(bundle, levels[1:][counted], gradients, host(values), fields)
-    if not len(shifts):
-        reason = (
-            "no gradient of a function is among the eigenfields of the Hodge Laplacian. Use "
-            "more points."
-        )
-        return BettiEstimate(None, 0.0, reason, float("nan"))
+    values, fields = hodge_laplacian(bundle).spectrum(
+        most + 2 * pairs_below, tol=EIGENPAIR_TOLERANCE
+    )
+    is_counted = levels[1:] <= MAX_LEVEL * gap.high
+    gradients = Derivatives(bundle).gradient() @ functions[..., components:][..., is_counted]
+    shifts = _shifts_of_gradients(bundle, levels[1:][is_counted], gradients, host(values), fields)
+    if len(shifts) < MIN_SHARE_OF_GRADIENTS * is_counted.sum():
+        return _undetermined(NO_GRADIENTS)
+    if bundle.dim > 2 and _span(bundle, gradients) < MIN_SPAN:
+        return _undetermined(NO_SPAN)
     shift = float(np.median(shifts))
     uncertainty = float(np.abs(shifts - shift).max()) + shift_error * abs(shift)
     corrected = host(values) - shift
-    margin = float(np.abs(corrected - gap.middle).min()) - uncertainty
-    confidence = float(np.clip(2 * margin / gap.width, 0.0, 1.0))
     number = int((corrected < gap.middle).sum()) - 2 * pairs_below
+    distance_above = float(np.abs(corrected - gap.middle).min())
+    distance_below = float(corrected.min()) + gap.width / 2
+    margin = min(distance_above, distance_below) - uncertainty
+    if bundle.dim == 2 and number >= 0:
+        mismatch = _mismatch_of_pairs(corrected, levels[1 : pairs_below + 2], number)
+        margin = min(margin, gap.width / 2 - mismatch)
+    confidence = float(np.clip(2 * margin / gap.width, 0.0, 1.0))
     reason = ""
     if confidence < min_confidence:
         reason = (
@@ -174,6 +230,26 @@ def estimate_betti_number(
             "curvature (from_frames with second_form)."
         )
     return BettiEstimate(None if reason else number, confidence, reason, shift / gap.width)
+
+
+def _span(bundle: TangentBundle, gradients: torch.Tensor) -> float:
+    r"""How evenly fields ``(n, d, k)`` span the tangent spaces, from 0 to 1: the mean of the least
+    eigenvalue of :math:`\sum_k v_k v_k^T` over that of its mean eigenvalue, for fields of one
+    energy."""
+    mass = torch.as_tensor(bundle.laplacian().mass).double()
+    fields = torch.as_tensor(gradients).double()
+    energies = torch.einsum("n,ndk->k", mass, fields.square())
+    tensors = torch.einsum("ndk,nek,k->nde", fields, fields, 1.0 / energies)
+    eigenvalues = torch.linalg.eigvalsh(tensors)
+    return float(mass @ eigenvalues[:, 0] / (mass @ eigenvalues.mean(dim=1)))
+
+
+def _mismatch_of_pairs(values: np.ndarray, levels: np.ndarray, number: int) -> float:
+    """How far eigenvalues of fields on a closed oriented surface are, at most, from those of
+    functions twice, the positive ``levels`` up to the gap, after ``number`` zeros."""
+    expected = np.concatenate([np.zeros(number), np.repeat(levels, 2)])
+    count = min(len(expected), len(values))
+    return float(np.abs(values[:count] - expected[:count]).max())
 
 
 def betti_number(bundle: TangentBundle, *, most: int = 12, min_confidence: float = 0.25) -> int:

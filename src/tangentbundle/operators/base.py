@@ -160,7 +160,8 @@ class LinearOperator(ABC):
         """All eigenvalues of minus the operator ``(n d,)``, ascending, and mass-orthonormal fields
         ``(n, d, n d)``.
 
-        For small self-adjoint operators; in float64.
+        For small self-adjoint operators; in float64. Eigenvalues that are negative by no more than
+        rounding are zero.
         """
         rows = self.shape[0]
         if rows > MAX_DENSE_SIZE:
@@ -183,7 +184,9 @@ class LinearOperator(ABC):
                 )
             values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
             fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.dim))
-            return values.clamp_min(0.0), fields
+            limit = rows * torch.finfo(self.dtype).eps * float(values.abs().max())
+            is_rounding = (values < 0.0) & (values > -limit)
+            return torch.where(is_rounding, 0.0, values), fields
 
     @property
     def spectral_interval(self) -> tuple[float, float]:
