@@ -31,6 +31,10 @@ from .topology import consistent_signs, has_boundary
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
+MAX_LEVEL = 2.0
+"""Gradients count up to so many times the upper end of the gap, or until they span the tangent
+spaces: the errors of eigenvalues grow with them."""
+
 HAS_BOUNDARY = (
     "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the "
     "number of its harmonic fields is not a Betti number. Give points that cover a closed manifold."
@@ -48,16 +52,12 @@ NO_GRADIENTS = (
 
 NO_SPAN = (
     "gradients of the first functions do not span the tangent spaces, so that the errors of other "
-    "fields are not known: the manifold is much thinner in some directions. Use a larger most, so "
-    "that more functions are looked at."
+    "fields are not known: the manifold is much thinner in some directions. Use a larger most, "
+    "so that more functions are looked at."
 )
 
 MAX_EULER_POINTS = 10_000
 """The largest number of points of which the Betti number is computed unasked: ten seconds or so."""
-
-MAX_LEVEL = 2.0
-"""Gradients count up to so many times the upper end of the gap: the errors of eigenvalues grow with
-them."""
 
 MIN_SHARE_OF_GRADIENTS = 0.5
 """Share of the gradients that must count: fewer, and the shift of the others is not known."""
@@ -146,7 +146,8 @@ def estimate_betti_number(
     far below the first of functions are taken for zero, as on strongly squashed spheres.
 
     Args:
-        most: the number is at most this; a third of so many eigenvalues of functions are looked at.
+        most: the number is at most this; a third of so many eigenvalues of functions are looked
+            at, and beyond surfaces up to so many, until their gradients span all directions.
         min_confidence: least confidence of a number.
         shift_error: share of the shift by which those of single fields differ; measured on spheres
             and tori with noise, up to 0.06.
@@ -175,8 +176,8 @@ def _estimate(
 ) -> BettiEstimate:
     """The estimate for a closed manifold, oriented if it is a surface."""
     components = bundle.sorted_graph.num_components
-    num_levels = 1 + max(1, most // 3)
-    max_fields = most + 2 * (num_levels - 2)
+    num_levels = 1 + max(1, most // 3) if bundle.dim <= 2 else 1 + most
+    max_fields = most + 2 * (num_levels - 2) if bundle.dim <= 2 else most * bundle.dim
     if bundle.num_points * bundle.dim < max_fields or bundle.num_points < components + num_levels:
         raise TooFewPointsError(
             f"expected {max_fields} eigenvalues of fields and {num_levels} of functions, more than "
@@ -187,19 +188,24 @@ def _estimate(
     )
     levels = host(values)[components - 1 :]
     pairs_below = 0
+    num_fields = max_fields
     if bundle.dim == 2:
         pairs_below = int(np.argmax(np.diff(levels)))
+        num_fields = most + 2 * pairs_below
     gap = _Gap(float(levels[pairs_below]), float(levels[pairs_below + 1]), pairs_below)
-    values, fields = hodge_laplacian(bundle).spectrum(
-        most + 2 * pairs_below, tol=EIGENPAIR_TOLERANCE
-    )
-    is_counted = levels[1:] <= MAX_LEVEL * gap.high
-    gradients = Derivatives(bundle).gradient() @ functions[..., components:][..., is_counted]
-    shifts = _shifts_of_gradients(bundle, levels[1:][is_counted], gradients, host(values), fields)
-    if len(shifts) < MIN_SHARE_OF_GRADIENTS * is_counted.sum():
-        return _undetermined(NO_GRADIENTS)
-    if bundle.dim > 2 and _span(bundle, gradients) < MIN_SPAN:
+    values, fields = hodge_laplacian(bundle).spectrum(num_fields, tol=EIGENPAIR_TOLERANCE)
+    levels = levels[1:]
+    gradients = Derivatives(bundle).gradient() @ functions[..., components:]
+    num_counted = int((levels[: max(1, most // 3)] <= MAX_LEVEL * gap.high).sum())
+    if bundle.dim > 2:
+        num_counted = _number_that_spans(bundle, gradients, num_counted)
+    if num_counted > len(levels):
         return _undetermined(NO_SPAN)
+    shifts = _shifts_of_gradients(
+        bundle, levels[:num_counted], gradients[..., :num_counted], host(values), fields
+    )
+    if len(shifts) < MIN_SHARE_OF_GRADIENTS * num_counted:
+        return _undetermined(NO_GRADIENTS)
     shift = float(np.median(shifts))
     uncertainty = float(np.abs(shifts - shift).max()) + shift_error * abs(shift)
     corrected = host(values) - shift
@@ -208,7 +214,7 @@ def _estimate(
     distance_below = float(corrected.min()) + gap.width / 2
     margin = min(distance_above, distance_below) - uncertainty
     if bundle.dim == 2 and number >= 0:
-        mismatch = _mismatch_of_pairs(corrected, levels[1 : pairs_below + 2], number)
+        mismatch = _mismatch_of_pairs(corrected, levels[: pairs_below + 1], number)
         margin = min(margin, gap.width / 2 - mismatch)
     confidence = float(np.clip(2 * margin / gap.width, 0.0, 1.0))
     reason = ""
@@ -230,6 +236,15 @@ def _estimate(
             "curvature (from_frames with second_form)."
         )
     return BettiEstimate(None if reason else number, confidence, reason, shift / gap.width)
+
+
+def _number_that_spans(bundle: TangentBundle, gradients: torch.Tensor, least: int) -> int:
+    """How many of the ``gradients`` (n, d, k), at least ``least``, span the tangent spaces; k + 1
+    if all do not."""
+    number = least
+    while number <= gradients.shape[-1] and _span(bundle, gradients[..., :number]) < MIN_SPAN:
+        number += 1
+    return number
 
 
 def _span(bundle: TangentBundle, gradients: torch.Tensor) -> float:
