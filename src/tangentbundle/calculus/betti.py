@@ -24,6 +24,7 @@ from ..errors import (
     TooFewPointsError,
     UndeterminedError,
 )
+from ..operators.spectrum import interval_of_average
 from .curvature import hodge_laplacian
 from .derivatives import Derivatives
 from .topology import consistent_signs, has_boundary
@@ -44,6 +45,11 @@ NOT_ORIENTABLE = (
     "not those of functions twice, and small ones are not told from zero. Give points of an "
     "oriented surface, more of them, or with less noise."
 )
+NOT_RESOLVED = (
+    "the Hodge Laplacian has strongly negative eigenvalues: neighbourhoods are larger than the "
+    "radius of the estimated negative curvature. Use more points, denoise them, or give exact "
+    "frames and curvature (from_frames with second_form)."
+)
 NO_GRADIENTS = (
     "gradients of functions are not among the eigenfields of the Hodge Laplacian, which should "
     "have them: the points are noisy, or too few for their curvature. Use more points, denoise "
@@ -58,6 +64,10 @@ NO_SPAN = (
 
 MAX_EULER_POINTS = 10_000
 """The largest number of points of which the Betti number is computed unasked: ten seconds or so."""
+
+MAX_AVERAGE = 2.0
+"""Largest eigenvalue of the average of a Hodge Laplacian: up to it the series of two terms,
+(1 - p) + (1 - p)^2 / 2, falls with p, and beyond it would come back to zero."""
 
 MIN_SHARE_OF_GRADIENTS = 0.5
 """Share of the gradients that must count: fewer, and the shift of the others is not known."""
@@ -134,8 +144,8 @@ def estimate_betti_number(
     undetermined, with the reason, where
 
     * the manifold has a boundary, or is a surface that is not orientable,
-    * an eigenvalue is too near to the threshold for ``min_confidence``, or as far below zero, where
-      the Hodge Laplacian of a manifold has none,
+    * an eigenvalue is too near to the threshold for ``min_confidence``, or far below zero, where the
+      Hodge Laplacian of a manifold has none,
     * the eigenvalues of a surface are not those of its functions twice, or the number of its
       harmonic fields would be odd,
     * the Hodge Laplacian has not the gradients of functions among its eigenfields, or its
@@ -167,7 +177,12 @@ def estimate_betti_number(
         return _undetermined(NOT_ORIENTABLE)
     try:
         return _estimate(bundle, most, min_confidence, shift_error)
-    except (ConvergenceError, RankDeficientError, TooFewPointsError) as error:
+    except (
+        ConvergenceError,
+        RankDeficientError,
+        TooFewPointsError,
+        UndeterminedError,
+    ) as error:
         return _undetermined(str(error))
 
 
@@ -193,7 +208,10 @@ def _estimate(
         pairs_below = int(np.argmax(np.diff(levels)))
         num_fields = most + 2 * pairs_below
     gap = _Gap(float(levels[pairs_below]), float(levels[pairs_below + 1]), pairs_below)
-    values, fields = hodge_laplacian(bundle).spectrum(num_fields, tol=EIGENPAIR_TOLERANCE)
+    hodge = hodge_laplacian(bundle)
+    if interval_of_average(hodge)[1] > MAX_AVERAGE:
+        return _undetermined(NOT_RESOLVED)
+    values, fields = hodge.spectrum(num_fields, tol=EIGENPAIR_TOLERANCE)
     levels = levels[1:]
     gradients = Derivatives(bundle).gradient() @ functions[..., components:]
     num_counted = int((levels[: max(1, most // 3)] <= MAX_LEVEL * gap.high).sum())

@@ -160,9 +160,14 @@ class LinearOperator(ABC):
         """All eigenvalues of minus the operator ``(n d,)``, ascending, and mass-orthonormal fields
         ``(n, d, n d)``.
 
-        For small self-adjoint operators; in float64. Eigenvalues that are negative by no more than
-        rounding are zero.
+        For small self-adjoint operators; in float64. Negative eigenvalues, of rounding or of a
+        Hodge Laplacian, are zero: responses of filters may not be defined there.
         """
+        values, fields = self.signed_eigenpairs()
+        return values.clamp_min(0.0), fields
+
+    def signed_eigenpairs(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Those of ``decompose`` as they are, also where they are negative."""
         rows = self.shape[0]
         if rows > MAX_DENSE_SIZE:
             raise MemoryLimitError(
@@ -184,9 +189,7 @@ class LinearOperator(ABC):
                 )
             values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
             fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.dim))
-            limit = rows * torch.finfo(self.dtype).eps * float(values.abs().max())
-            is_rounding = (values < 0.0) & (values > -limit)
-            return torch.where(is_rounding, 0.0, values), fields
+            return values, fields
 
     @property
     def spectral_interval(self) -> tuple[float, float]:

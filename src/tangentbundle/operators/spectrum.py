@@ -37,6 +37,10 @@ MAX_FILTERS = 200
 MIN_TOLERANCE = 1e-13
 """Least residual that is asked of an eigenpair: rounding leaves about this much."""
 
+WEIGHT_ROUNDING = 8.0
+"""Rounding of the largest eigenvalue of an average, in units of the precision of its weights: that
+of the weights, the masses and the transport maps, and a margin."""
+
 
 def lowest_eigenpairs(
     laplacian: ConnectionLaplacian, k: int, *, tol: float, seed: int
@@ -44,15 +48,18 @@ def lowest_eigenpairs(
     r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``;
     residuals below tol.
 
-    Those of an average are not negative: what is below zero by no more than the residual is zero.
+    Those of an average are not negative: what is below zero by no more than the residual or rounding
+    is zero.
     Hodge Laplacians can have negative eigenvalues, where the points do not resolve the curvature.
     """
     size = laplacian.shape[0]
     if size <= max(DENSE_SIZE, min(3 * k, MAX_DENSE_SIZE)):
         _require_rows(size, size, k, laplacian.device)
-        values, fields = laplacian.to(dtype=torch.float64).decompose()
-        return values[:k], fields[..., :k].contiguous()
+        values, fields = laplacian.to(dtype=torch.float64).signed_eigenpairs()
+        rounding = size * torch.finfo(laplacian.dtype).eps * float(values.abs().max())
+        return _without_rounding(values[:k], rounding), fields[..., :k].contiguous()
     _require_rows(size, _width(size, k), k, laplacian.device)
+    rounding = max(tol, MIN_TOLERANCE, WEIGHT_ROUNDING * torch.finfo(laplacian.dtype).eps)
     laplacian = in_double_precision(laplacian)
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
         inverse = Inverse(laplacian)
@@ -72,8 +79,12 @@ def lowest_eigenpairs(
         values, fields = _filtered_subspace(matrix, root, interval, laplacian.dim, k, tol, seed)
         deficits = 1.0 - values
         fields = sort_rows(fields, order, back=True)
-    is_rounding = (deficits < 0.0) & (deficits > -max(tol, MIN_TOLERANCE))
-    return laplacian.generator(torch.where(is_rounding, 0.0, deficits)), fields
+    return laplacian.generator(_without_rounding(deficits, rounding)), fields
+
+
+def _without_rounding(values: torch.Tensor, rounding: float) -> torch.Tensor:
+    """Zero for negative values within ``rounding``."""
+    return torch.where((values < 0.0) & (values >= -rounding), 0.0, values)
 
 
 class Inverse:
