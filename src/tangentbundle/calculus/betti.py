@@ -37,13 +37,13 @@ MAX_LEVEL = 2.0
 spaces: the errors of eigenvalues grow with them."""
 
 HAS_BOUNDARY = (
-    "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the "
-    "number of its harmonic fields is not a Betti number. Give points that cover a closed manifold."
+    "the points end at a boundary, where harmonic fields are not counted by a Betti number. Give "
+    "points that cover a closed manifold, more of them, or with less noise."
 )
 NOT_ORIENTABLE = (
     "the surface is not orientable, or noise hides its orientation: its eigenvalues of fields are "
-    "not those of functions twice, and small ones are not told from zero. Give points of an "
-    "oriented surface, more of them, or with less noise."
+    "not those of functions twice. Give points of an oriented surface, more of them, or with less "
+    "noise."
 )
 NOT_RESOLVED = (
     "the Hodge Laplacian has strongly negative eigenvalues: neighbourhoods are larger than the "
@@ -144,10 +144,10 @@ def estimate_betti_number(
     undetermined, with the reason, where
 
     * the manifold has a boundary, or is a surface that is not orientable,
-    * an eigenvalue is too near to the threshold for ``min_confidence``, or far below zero, where the
-      Hodge Laplacian of a manifold has none,
+    * an eigenvalue is too near to the threshold for ``min_confidence``, or far below zero, where
+      the Hodge Laplacian of a manifold has none,
     * the eigenvalues of a surface are not those of its functions twice, or the number of its
-      harmonic fields would be odd,
+      harmonic fields would be odd; or closed curves would not have one each,
     * the Hodge Laplacian has not the gradients of functions among its eigenfields, or its
       eigenfields are not found,
     * beyond surfaces, the gradients do not span all directions.
@@ -245,6 +245,11 @@ def _estimate(
         reason = (
             f"{number} harmonic fields would be counted, and a closed oriented surface has "
             "an even number. "
+        )
+    elif bundle.dim == 1 and number != components:
+        reason = (
+            f"{number} harmonic fields would be counted, and {components} closed curves have one "
+            "each. "
         )
     if reason:
         reason += (

@@ -27,8 +27,9 @@ boundary, too. On a straight edge the first is 0.38 and the second 0.2; among sc
 inside, both at once are rare, and never in groups."""
 
 MIN_EDGE = 0.1
-"""Points at the boundary as a share of all, times the root of points over neighbours: about 0.45
-for a square. Less is a hole of a few neighbourhoods."""
+"""Points at the boundary, compared with those along a line across a square, the root of points times
+neighbours: about 0.45 for a square. Less is a hole of a few neighbourhoods. The ends of a curve are
+compared with one neighbourhood."""
 
 
 MAX_HEIGHT = 4.0
@@ -211,4 +212,6 @@ def has_boundary(bundle: TangentBundle) -> bool:
     found = (np.einsum("na,na->n", offset, mean) > MIN_OFFSET * length) & (length > MIN_MEAN_OFFSET)
     share = np.add.reduceat(found[graph.indices].astype(float), graph.indptr[:-1]) / graph.degrees
     count = int((found & (share >= MIN_SHARE)).sum())
-    return count > MIN_EDGE * float(np.sqrt(n * np.median(graph.degrees)))
+    neighbors = float(np.median(graph.degrees))
+    expected = neighbors if bundle.dim == 1 else math.sqrt(n * neighbors)
+    return count > MIN_EDGE * expected

@@ -48,9 +48,9 @@ def lowest_eigenpairs(
     r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``;
     residuals below tol.
 
-    Those of an average are not negative: what is below zero by no more than the residual or rounding
-    is zero.
-    Hodge Laplacians can have negative eigenvalues, where the points do not resolve the curvature.
+    Those of an average are not negative: what is below zero by no more than the residual or
+    rounding is zero. Hodge Laplacians can have negative eigenvalues, where the points do not
+    resolve the curvature.
     """
     size = laplacian.shape[0]
     if size <= max(DENSE_SIZE, min(3 * k, MAX_DENSE_SIZE)):
