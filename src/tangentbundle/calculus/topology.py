@@ -27,9 +27,9 @@ boundary, too. On a straight edge the first is 0.38 and the second 0.2; among sc
 inside, both at once are rare, and never in groups."""
 
 MIN_EDGE = 0.1
-"""Points at the boundary, compared with those along a line across a square, the root of points times
-neighbours: about 0.45 for a square. Less is a hole of a few neighbourhoods. The ends of a curve are
-compared with one neighbourhood."""
+"""Points at the boundary, compared with those along a line across a square, the root of points
+times neighbours: about 0.45 for a square. Less is a hole of a few neighbourhoods. The ends of a
+curve are compared with one neighbourhood."""
 
 
 MAX_HEIGHT = 4.0

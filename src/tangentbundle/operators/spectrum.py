@@ -79,6 +79,12 @@ def lowest_eigenpairs(
         values, fields = _filtered_subspace(matrix, root, interval, laplacian.dim, k, tol, seed)
         deficits = 1.0 - values
         fields = sort_rows(fields, order, back=True)
+    if laplacian.terms > 1 and float(deficits.min()) < -1.0:
+        raise ConvergenceError(
+            "expected an average with eigenvalues of at most 2, where those of the operator are in "
+            f"the opposite order, got {1.0 - float(deficits.min()):.3g}: neighbourhoods are larger "
+            "than the radius of negative curvature. Use more points, denoise them, or give ricci."
+        )
     return laplacian.generator(_without_rounding(deficits, rounding)), fields
 
 
