@@ -18,7 +18,12 @@ from tangentbundle.calculus import (
     euler_characteristic,
     singular_points,
 )
-from tangentbundle.errors import AccuracyWarning, TangentBundleError, UndeterminedError
+from tangentbundle.errors import (
+    AccuracyWarning,
+    ConvergenceError,
+    TangentBundleError,
+    UndeterminedError,
+)
 from tangentbundle.testing import random_orthogonal
 
 SPHERE, TORUS, FLAT = (
@@ -90,6 +95,138 @@ def test_clean_points_have_a_betti_number_with_confidence(space, number):
     assert estimate.number == number and estimate.confidence > 0.4 and not estimate.reason
     assert abs(estimate.shift) < 0.25
     assert str(number) in str(estimate) and "confidence" in str(estimate)
+
+
+def hemisphere(n, rng):
+    points = rng.standard_normal((n, 3))
+    points[:, 2] = np.abs(points[:, 2])
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def disc(n, rng):
+    angle = rng.uniform(0, 2 * np.pi, n)
+    radius = np.sqrt(rng.uniform(size=n))
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), 0 * angle], axis=1)
+
+
+def cylinder(n, rng):
+    angle = rng.uniform(0, 2 * np.pi, n)
+    return np.stack([np.cos(angle), np.sin(angle), rng.uniform(-1, 1, n)], axis=1)
+
+
+def moebius_strip(n, rng):
+    angle = rng.uniform(0, 2 * np.pi, n)
+    across = rng.uniform(-0.4, 0.4, n)
+    radius = 1 + across * np.cos(angle / 2)
+    height = across * np.sin(angle / 2)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), height], axis=1)
+
+
+def klein_bottle(n, rng):
+    return tb.manifolds.KleinBottle().sample(n, seed=rng)
+
+
+def projective_plane(n, rng):
+    """The Veronese surface in R^5."""
+    x, y, z = SPHERE.sample(n, seed=rng).T
+    columns = [x * y, x * z, y * z, (x**2 - y**2) / 2, (1 - 3 * z**2) / np.sqrt(12)]
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("n", [300, 900])
+@pytest.mark.parametrize(
+    ("surface", "reason"),
+    [
+        (hemisphere, "boundary"),
+        (disc, "boundary"),
+        (cylinder, "boundary"),
+        (moebius_strip, "boundary"),
+        (klein_bottle, "not orientable"),
+        (projective_plane, "not orientable"),
+    ],
+)
+def test_surfaces_with_a_boundary_or_without_orientation_are_undetermined(surface, reason, n):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        clean = surface(n, rng)
+        for noise in (0.0, 0.01, 0.1):
+            points = clean + noise * rng.standard_normal(clean.shape)
+            estimate = strict_estimate(points, 2)
+            assert estimate.number is None and estimate.confidence == 0.0
+            if noise == 0.0 and n > 300:
+                assert reason in estimate.reason
+
+
+def strict_estimate(points, dim):
+    """The estimate of a cloud, which must not fail."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimate_betti_number(tb.TangentBundle.from_points(points, dim=dim))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("noise", [0.01, 0.03, 0.05, 0.1])
+def test_noise_in_many_dimensions_is_no_error_of_linear_algebra(seed, noise):
+    """There the estimated curvature is strongly negative, and so are eigenvalues."""
+    for space, number, n in ((FLAT, 2, 250), (FLAT, 2, 800), (SPHERE, 0, 800)):
+        estimate = strict_estimate(noisy_sample(space, n, noise, seed, dims=50), 2)
+        assert estimate.number in (number, None)
+        assert (estimate.number is None) == bool(estimate.reason)
+
+
+@pytest.mark.parametrize("n", [100, 400, 1500])
+def test_closed_curves_have_one_harmonic_field_each_and_open_ones_are_undetermined(n):
+    for seed in range(3):
+        for dims in (None, 10):
+            circle = tb.manifolds.Sphere(1)
+            assert strict_estimate(noisy_sample(circle, n, 0.0, seed, dims), 1).number == 1
+            for noise in (0.01, 0.2):
+                noisy = strict_estimate(noisy_sample(circle, n, noise, seed, dims), 1)
+                assert noisy.number in (1, None)
+            time = np.random.default_rng(seed).uniform(size=n)
+            arc = np.stack([time, time**2, 0 * time], axis=1)
+            assert strict_estimate(arc, 1).number is None
+
+
+def test_manifolds_that_are_thin_in_a_direction_are_right_or_undetermined():
+    """Gradients of the first functions do not have that direction."""
+    for thin in (0.5, 0.8):
+        space = tb.manifolds.FlatTorus((1.0, 1.0, thin))
+        for seed in range(2):
+            for n, noise in ((500, 0.0), (500, 0.02), (1200, 0.06)):
+                estimate = strict_estimate(noisy_sample(space, n, noise, seed), 3)
+                assert estimate.number in (3, None)
+
+
+@pytest.mark.parametrize(("space", "n"), [(SPHERE, 200), (SPHERE, 500), (WIDE, 400)], ids=repr)
+def test_spectra_of_hodge_laplacians_have_their_negative_eigenvalues(space, n):
+    """By the dense eigensolver and by products alike, for any curvature."""
+    bundle = tb.TangentBundle.from_points(space.sample(n, seed=0), dim=space.dim)
+    rng = np.random.default_rng(0)
+    for size in (-0.3, -0.1, 0.3):
+        noise = rng.uniform(-1, 1, size=(n, space.dim, space.dim)) / space.dim
+        if space.dim == 2:
+            noise = noise[:, :1, :1] * np.eye(2)
+        tensors = size * (np.eye(space.dim) + (noise + noise.transpose(0, 2, 1)) / 2)
+        hodge = bundle.hodge(ricci=tensors / bundle.laplacian().scale)
+        root = np.sqrt(np.repeat(np.asarray(hodge.mass), space.dim))[:, None]
+        dense = -root * np.asarray(hodge.to_dense()) / root.T
+        exact = np.linalg.eigvalsh((dense + dense.T) / 2)[:8]
+        values = hodge.spectrum(8, tol=1e-9)[0]
+        assert np.allclose(values, exact, atol=1e-5 * np.abs(exact).max())
+        assert (exact[0] < 0) == (size < 0)
+
+
+@pytest.mark.parametrize("n", [200, 500])
+def test_eigenvalues_of_hodge_laplacians_beyond_the_order_of_the_average_are_refused(n):
+    """By the eigensolver of products, and curvatures out of range by the operator."""
+    bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(3).sample(n, seed=0), dim=3)
+    tensors = np.tile(np.eye(3), (n, 1, 1)) / bundle.laplacian().scale
+    with pytest.raises(UndeterminedError, match="curvature"):
+        bundle.hodge(ricci=-1e4 * tensors)
+    if n > 200:
+        with pytest.raises(ConvergenceError, match="curvature"):
+            bundle.hodge(ricci=-2.0 * tensors).spectrum(4)
 
 
 def test_what_is_undetermined_is_refused_with_the_reason(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -152,24 +151,20 @@ def _add_shape(job: Job, bundle: tb.TangentBundle, *, count_holes: bool) -> None
     )
     if not count_holes:
         return
-    betti, confidence, text = (
-        None,
-        None,
-        "not computed: the points end at a boundary, or are too few",
-    )
     if bundle.num_points > MAX_SPECTRUM_POINTS:
         text = f"not computed for more than {MAX_SPECTRUM_POINTS} points"
-    elif not tb.calculus.topology.has_boundary(bundle):
-        with contextlib.suppress(tb.errors.InvalidInputError):  # fewer points than eigenvalues
-            estimate = tb.calculus.estimate_betti_number(bundle)
-            betti, confidence = estimate.number, estimate.confidence
-            if estimate.reason:
-                betti, text = None, f"undetermined: {estimate.reason}"
-            else:
-                text = (
-                    f"{betti} (number of independent harmonic fields, confidence {confidence:.2f})"
-                )
-    job.summary.add("first Betti number", text, betti=betti, betti_confidence=confidence)
+        job.summary.add("first Betti number", text, betti=None, betti_confidence=None)
+        return
+    estimate = tb.calculus.estimate_betti_number(bundle)
+    text = str(estimate)
+    confidence = None
+    if estimate.number is not None:
+        confidence = estimate.confidence
+        text = (
+            f"{estimate.number} (number of independent harmonic fields, confidence "
+            f"{confidence:.2f})"
+        )
+    job.summary.add("first Betti number", text, betti=estimate.number, betti_confidence=confidence)
 
 
 def _sample(

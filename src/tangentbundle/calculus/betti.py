@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..arrays import host
+from ..arrays import host, positive_integer
 from ..errors import (
-    AccuracyWarning,
+    ConvergenceError,
     NotOrientableError,
+    RankDeficientError,
     TangentBundleError,
+    TooFewPointsError,
     UndeterminedError,
-    warn,
 )
+from ..operators.spectrum import interval_of_average
 from .curvature import hodge_laplacian
 from .derivatives import Derivatives
 from .topology import consistent_signs, has_boundary
@@ -30,21 +32,52 @@ from .topology import consistent_signs, has_boundary
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
+MAX_LEVEL = 2.0
+"""Gradients count up to so many times the upper end of the gap, or until they span the tangent
+spaces: the errors of eigenvalues grow with them."""
+
 HAS_BOUNDARY = (
-    "the manifold has a boundary, where the Hodge Laplacian has a condition of its own: the "
-    "number of its harmonic fields is not a Betti number."
+    "the points end at a boundary, where harmonic fields are not counted by a Betti number. Give "
+    "points that cover a closed manifold, more of them, or with less noise."
 )
 NOT_ORIENTABLE = (
-    "the surface is not orientable, or noise hides its orientation: fields with small eigenvalues "
-    "that are not harmonic may be counted."
+    "the surface is not orientable, or noise hides its orientation: its eigenvalues of fields are "
+    "not those of functions twice. Give points of an oriented surface, more of them, or with less "
+    "noise."
+)
+NOT_RESOLVED = (
+    "the Hodge Laplacian has strongly negative eigenvalues: neighbourhoods are larger than the "
+    "radius of the estimated negative curvature. Use more points, denoise them, or give exact "
+    "frames and curvature (from_frames with second_form)."
+)
+NO_GRADIENTS = (
+    "gradients of functions are not among the eigenfields of the Hodge Laplacian, which should "
+    "have them: the points are noisy, or too few for their curvature. Use more points, denoise "
+    "them, or give exact frames and curvature (from_frames with second_form)."
+)
+
+NO_SPAN = (
+    "gradients of the first functions do not span the tangent spaces, so that the errors of other "
+    "fields are not known: the manifold is much thinner in some directions. Use a larger most, "
+    "so that more functions are looked at."
 )
 
 MAX_EULER_POINTS = 10_000
 """The largest number of points of which the Betti number is computed unasked: ten seconds or so."""
 
-MAX_LEVEL = 2.0
-"""Gradients count up to so many times the upper end of the gap: the errors of eigenvalues grow with
-them."""
+MAX_AVERAGE = 2.0
+"""Largest eigenvalue of the average of a Hodge Laplacian: up to it the series of two terms,
+(1 - p) + (1 - p)^2 / 2, falls with p, and beyond it would come back to zero."""
+
+MIN_SHARE_OF_GRADIENTS = 0.5
+"""Share of the gradients that must count: fewer, and the shift of the others is not known."""
+
+MIN_SPAN = 0.1
+"""How evenly gradients must span the tangent spaces: on round spheres one, and on products with a
+thin factor nearly zero, as all of them are along the others."""
+
+EIGENPAIR_TOLERANCE = 1e-6
+"""Residuals of eigenpairs, in units of an average: far below the errors of sampling."""
 
 MIN_CAPTURED = 0.1
 """A gradient counts if the eigenfields that were computed have this share of its energy, also where
@@ -56,9 +89,10 @@ class BettiEstimate:
     """The result of ``estimate_betti_number``.
 
     Attributes: ``number``, the first Betti number, None if it is undetermined; ``confidence``, from
-    0 to 1: how far the eigenvalue next to the threshold is from it, in halves of the gap, after the
-    uncertainty of the eigenvalues; ``reason``, why the number is undetermined, or without
-    confidence; ``shift``, by how much the eigenvalues of fields are too large, in units of the gap.
+    0 to 1: how far the eigenvalue next to a threshold is from it, in halves of the gap, after the
+    uncertainty of the eigenvalues; ``reason``, why the number is undetermined, otherwise empty;
+    ``shift``, by how much the eigenvalues of fields are too large, in units of the gap, NaN where
+    it was not measured.
     """
 
     number: int | None
@@ -69,8 +103,11 @@ class BettiEstimate:
     def __str__(self) -> str:
         if self.number is None:
             return f"undetermined: {self.reason}"
-        note = f"; {self.reason}" if self.reason else ""
-        return f"{self.number} (confidence {self.confidence:.2f}{note})"
+        return f"{self.number} (confidence {self.confidence:.2f})"
+
+
+def _undetermined(reason: str) -> BettiEstimate:
+    return BettiEstimate(None, 0.0, reason, float("nan"))
 
 
 @dataclass(frozen=True)
@@ -99,18 +136,28 @@ def estimate_betti_number(
     Eigenvalues of the Hodge Laplacian below half of the first positive eigenvalue of functions
     count as zero. On closed oriented surfaces each positive eigenvalue of functions occurs twice:
     there fields are counted up to the middle of the widest gap among the first of these, less two
-    for each function below.
+    for each function below, and all eigenvalues are compared with this pattern.
 
     Noise shifts the eigenvalues of fields. The shift is measured on gradients of eigenfunctions,
     whose eigenvalues are known, and subtracted. Its spread among these, and a share of it, since
     noise does not shift all fields alike, are the uncertainty of an eigenvalue. The number is
-    undetermined where an eigenvalue is too near to the threshold for ``min_confidence``, or where
-    the number of harmonic fields of a closed oriented surface would be odd. On spaces with a
-    boundary, and on surfaces that are not orientable, small eigenvalues are counted with an
-    ``AccuracyWarning``, and the confidence is zero.
+    undetermined, with the reason, where
+
+    * the manifold has a boundary, or is a surface that is not orientable,
+    * an eigenvalue is too near to the threshold for ``min_confidence``, or far below zero, where
+      the Hodge Laplacian of a manifold has none,
+    * the eigenvalues of a surface are not those of its functions twice, or the number of its
+      harmonic fields would be odd; or closed curves would not have one each,
+    * the Hodge Laplacian has not the gradients of functions among its eigenfields, or its
+      eigenfields are not found,
+    * beyond surfaces, the gradients do not span all directions.
+
+    Beyond surfaces, eigenvalues of fields that are no gradients are not known from functions: those
+    far below the first of functions are taken for zero, as on strongly squashed spheres.
 
     Args:
-        most: the number is at most this; a third of so many eigenvalues of functions are looked at.
+        most: the number is at most this; a third of so many eigenvalues of functions are looked
+            at, and beyond surfaces up to so many, until their gradients span all directions.
         min_confidence: least confidence of a number.
         shift_error: share of the shift by which those of single fields differ; measured on spheres
             and tori with noise, up to 0.06.
@@ -123,37 +170,71 @@ def estimate_betti_number(
     >>> estimate_betti_number(tb.TangentBundle.from_points(noisy, dim=2)).number
     2
     """
+    most = positive_integer(most, "most")
+    if has_boundary(bundle):
+        return _undetermined(HAS_BOUNDARY)
+    if not _is_orientable(bundle):
+        return _undetermined(NOT_ORIENTABLE)
+    try:
+        return _estimate(bundle, most, min_confidence, shift_error)
+    except (
+        ConvergenceError,
+        RankDeficientError,
+        TooFewPointsError,
+        UndeterminedError,
+    ) as error:
+        return _undetermined(str(error))
+
+
+def _estimate(
+    bundle: TangentBundle, most: int, min_confidence: float, shift_error: float
+) -> BettiEstimate:
+    """The estimate for a closed manifold, oriented if it is a surface."""
     components = bundle.sorted_graph.num_components
-    is_closed = not has_boundary(bundle)
+    num_levels = 1 + max(1, most // 3) if bundle.dim <= 2 else 1 + most
+    max_fields = most + 2 * (num_levels - 2) if bundle.dim <= 2 else most * bundle.dim
+    if bundle.num_points * bundle.dim < max_fields or bundle.num_points < components + num_levels:
+        raise TooFewPointsError(
+            f"expected {max_fields} eigenvalues of fields and {num_levels} of functions, more than "
+            f"{bundle.num_points} points have. Use more points, or a lower number of most."
+        )
     values, functions = (
-        bundle.scalar().laplacian().spectrum(components + max(1, most // 3), tol=1e-6)
+        bundle.scalar().laplacian().spectrum(components - 1 + num_levels, tol=EIGENPAIR_TOLERANCE)
     )
     levels = host(values)[components - 1 :]
-    is_orientable = _is_orientable(bundle)
     pairs_below = 0
-    if bundle.dim == 2 and is_closed and is_orientable:
+    num_fields = max_fields
+    if bundle.dim == 2:
         pairs_below = int(np.argmax(np.diff(levels)))
+        num_fields = most + 2 * pairs_below
     gap = _Gap(float(levels[pairs_below]), float(levels[pairs_below + 1]), pairs_below)
-    values, fields = hodge_laplacian(bundle).spectrum(most + 2 * pairs_below, tol=1e-6)
-    if not is_closed or not is_orientable:
-        reason = NOT_ORIENTABLE if is_closed else HAS_BOUNDARY
-        warn(reason, AccuracyWarning)
-        return BettiEstimate(int((host(values) < gap.middle).sum()), 0.0, reason, float("nan"))
-    counted = levels[1:] <= MAX_LEVEL * gap.high
-    gradients = Derivatives(bundle).gradient() @ functions[..., components:][..., counted]
-    shifts = _shifts_of_gradients(bundle, levels[1:][counted], gradients, host(values), fields)
-    if not len(shifts):
-        reason = (
-            "no gradient of a function is among the eigenfields of the Hodge Laplacian. Use "
-            "more points."
-        )
-        return BettiEstimate(None, 0.0, reason, float("nan"))
+    hodge = hodge_laplacian(bundle)
+    if interval_of_average(hodge)[1] > MAX_AVERAGE:
+        return _undetermined(NOT_RESOLVED)
+    values, fields = hodge.spectrum(num_fields, tol=EIGENPAIR_TOLERANCE)
+    levels = levels[1:]
+    gradients = Derivatives(bundle).gradient() @ functions[..., components:]
+    num_counted = int((levels[: max(1, most // 3)] <= MAX_LEVEL * gap.high).sum())
+    if bundle.dim > 2:
+        num_counted = _number_that_spans(bundle, gradients, num_counted)
+    if num_counted > len(levels):
+        return _undetermined(NO_SPAN)
+    shifts = _shifts_of_gradients(
+        bundle, levels[:num_counted], gradients[..., :num_counted], host(values), fields
+    )
+    if len(shifts) < MIN_SHARE_OF_GRADIENTS * num_counted:
+        return _undetermined(NO_GRADIENTS)
     shift = float(np.median(shifts))
     uncertainty = float(np.abs(shifts - shift).max()) + shift_error * abs(shift)
     corrected = host(values) - shift
-    margin = float(np.abs(corrected - gap.middle).min()) - uncertainty
-    confidence = float(np.clip(2 * margin / gap.width, 0.0, 1.0))
     number = int((corrected < gap.middle).sum()) - 2 * pairs_below
+    distance_above = float(np.abs(corrected - gap.middle).min())
+    distance_below = float(corrected.min()) + gap.width / 2
+    margin = min(distance_above, distance_below) - uncertainty
+    if bundle.dim == 2 and number >= 0:
+        mismatch = _mismatch_of_pairs(corrected, levels[: pairs_below + 1], number)
+        margin = min(margin, gap.width / 2 - mismatch)
+    confidence = float(np.clip(2 * margin / gap.width, 0.0, 1.0))
     reason = ""
     if confidence < min_confidence:
         reason = (
@@ -165,6 +246,11 @@ def estimate_betti_number(
             f"{number} harmonic fields would be counted, and a closed oriented surface has "
             "an even number. "
         )
+    elif bundle.dim == 1 and number != components:
+        reason = (
+            f"{number} harmonic fields would be counted, and {components} closed curves have one "
+            "each. "
+        )
     if reason:
         reason += (
             f"Gradients of functions have eigenvalues that are off by {shift / gap.width:.2g} "
@@ -173,6 +259,35 @@ def estimate_betti_number(
             "curvature (from_frames with second_form)."
         )
     return BettiEstimate(None if reason else number, confidence, reason, shift / gap.width)
+
+
+def _number_that_spans(bundle: TangentBundle, gradients: torch.Tensor, least: int) -> int:
+    """How many of the ``gradients`` (n, d, k), at least ``least``, span the tangent spaces; k + 1
+    if all do not."""
+    number = least
+    while number <= gradients.shape[-1] and _span(bundle, gradients[..., :number]) < MIN_SPAN:
+        number += 1
+    return number
+
+
+def _span(bundle: TangentBundle, gradients: torch.Tensor) -> float:
+    r"""How evenly fields ``(n, d, k)`` span the tangent spaces, from 0 to 1: the mean of the least
+    eigenvalue of :math:`\sum_k v_k v_k^T` over that of its mean eigenvalue, for fields of one
+    energy."""
+    mass = torch.as_tensor(bundle.laplacian().mass).double()
+    fields = torch.as_tensor(gradients).double()
+    energies = torch.einsum("n,ndk->k", mass, fields.square())
+    tensors = torch.einsum("ndk,nek,k->nde", fields, fields, 1.0 / energies)
+    eigenvalues = torch.linalg.eigvalsh(tensors)
+    return float(mass @ eigenvalues[:, 0] / (mass @ eigenvalues.mean(dim=1)))
+
+
+def _mismatch_of_pairs(values: np.ndarray, levels: np.ndarray, number: int) -> float:
+    """How far eigenvalues of fields on a closed oriented surface are, at most, from those of
+    functions twice, the positive ``levels`` up to the gap, after ``number`` zeros."""
+    expected = np.concatenate([np.zeros(number), np.repeat(levels, 2)])
+    count = min(len(expected), len(values))
+    return float(np.abs(values[:count] - expected[:count]).max())
 
 
 def betti_number(bundle: TangentBundle, *, most: int = 12, min_confidence: float = 0.25) -> int:

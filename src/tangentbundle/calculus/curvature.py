@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ..arrays import Array, float_tensor
-from ..errors import InvalidInputError, ShapeError
+from ..errors import InvalidInputError, ShapeError, UndeterminedError
 from ..operators import ConnectionLaplacian
 from ..parallel import threads_by_size
 from .fit import Piece, local_fits, monomials
@@ -127,10 +127,21 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     along = -laplacian.scale / 2 * tensors.to(values)[order]
     rows, cols = torch.repeat_interleave(laplacian.indptr.diff()), laplacian.cols
     columns = torch.where(cols < 0, ~cols, cols).long()  # reflections are marked by complements
-    if (
-        bundle.dim == 2
-    ):  # the tensor is a multiple of the identity, and there are two numbers an edge
+    if bundle.dim == 2:  # multiples of the identity: two numbers an edge are enough
         factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
+        _require_finite(factor)
         return replace(laplacian, values=factor[rows] * values * factor[columns])
     factor = torch.linalg.matrix_exp(along)
+    _require_finite(factor)
     return replace(laplacian, values=factor[rows] @ values @ factor[columns])
+
+
+def _require_finite(factor: torch.Tensor) -> None:
+    """Refuse curvatures whose exponentials are not numbers."""
+    finite = torch.isfinite(factor).flatten(1).all(dim=1)
+    if not bool(finite.all()):
+        raise UndeterminedError(
+            f"expected curvatures that the points resolve, and those of {int((~finite).sum())} of "
+            f"{len(finite)} points are out of range: the points are noisy or degenerate. Denoise "
+            "them, or give ricci or exact frames and curvature (from_frames with second_form)."
+        )

@@ -3,6 +3,10 @@ boundary."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +26,9 @@ boundary, too. On a straight edge the first is 0.38 and the second 0.2; among sc
 inside, both at once are rare, and never in groups."""
 
 MIN_EDGE = 0.1
-"""Points at the boundary as a share of all, times the root of points over neighbours: about 0.45
-for a square. Less is a hole of a few neighbourhoods."""
+"""Points at the boundary, compared with those along a line across a square, the root of points
+times neighbours: about 0.45 for a square. Less is a hole of a few neighbourhoods. The ends of a
+curve are compared with one neighbourhood."""
 
 
 MAX_HEIGHT = 4.0
@@ -31,8 +36,13 @@ MAX_HEIGHT = 4.0
 decide."""
 
 MIN_ORIENTATION_ERRORS = 2.0
-"""The integral that decides on an orientation is certain if it is so many of its standard errors
-away from zero."""
+"""An orientation is certain if the integral that decides on it is so many of its standard errors
+away from where another sample would be oriented the other way."""
+
+MIN_FACING = math.exp(-4.0)
+"""A side decides on the orientation if a surface faces it so much, compared with the root mean
+square of all planes. It is far above rounding. Planes with simple coordinates, like axes and
+diagonals, do not face a side by a power of e: rounding would decide on these."""
 
 UPWARD = np.array([0.0625, 0.25, 1.0])
 """The direction that surfaces in space face: the third axis; the second if they are vertical, and
@@ -44,23 +54,30 @@ def orientation(bundle: TangentBundle) -> np.ndarray:
     r"""A sign for each frame ``(n,)``, along the curve: with it, all frames are oriented alike.
 
     The plane keeps its own orientation, and so do given frames that agree already (latitude and
-    longitude, meshes). In all other cases each component of the graph is oriented by an integral
-    over the surface, so that other samples of the same surface, in any order and anywhere in space,
-    are oriented alike:
+    longitude, meshes). In all other cases each component of the graph is oriented by the side that
+    it faces,
 
-    .. math:: \int e^{h \cdot (x - \bar x) / s}\, \langle e_1 \wedge e_2, A \rangle\, dx > 0
+    .. math:: F = \frac{\int e^{h \cdot (x - \bar x) / s}\, \langle e_1 \wedge e_2, A \rangle\, dx}
+              {|A| \int e^{h \cdot (x - \bar x) / s}\, dx} > 0
 
     for positively oriented orthonormal tangents :math:`e_1, e_2`, with mean :math:`\bar x`, and s
-    the standard deviation of :math:`h \cdot x`. In space
+    the standard deviation of :math:`h \cdot x`. So other samples of the same surface, in any order,
+    of any size and anywhere in space, are oriented alike. In space
     :math:`\langle e_1 \wedge e_2, A \rangle = h \cdot n` is the product of the normal and a fixed
-    direction, nearly that of the third axis (``UPWARD``). By the theorem of Gauss, normals of
+    direction h, nearly that of the third axis (``UPWARD``). By the theorem of Gauss, normals of
     closed surfaces then point outward; those of graphs z = f(x, y) point upward. In more dimensions
     :math:`A = b \wedge c` with :math:`b_k = \cos k`, :math:`c_k = \sin k`,
     :math:`h_k = \cos(2k + 1)` for k = 0, 1...: the plane of the first two axes has its usual
     orientation.
 
-    Where the integral is zero up to its sampling error, other samples may be oriented the other
-    way: this gives an ``AccuracyWarning``.
+    Surfaces that hardly face that side, with \|F\| below ``MIN_FACING`` of the root mean square
+    of F over all planes, face the next one that they do not hardly face: in space h is the second
+    axis, then the first; in more dimensions A is one coordinate plane after another. Some side
+    decides on each plane. No rule is continuous for all planes, since half a turn in space turns a
+    plane over: the sign changes between planes where another side takes over.
+
+    Where no side decides beyond the sampling error, other samples may be oriented the other way:
+    this gives an ``AccuracyWarning``.
     """
     frames = bundle.sorted_frames
     if frames is not None and frames.shape[1] == frames.shape[2]:
@@ -69,31 +86,25 @@ def orientation(bundle: TangentBundle) -> np.ndarray:
     if frames is None or (are_given and (bundle.connection.det > 0).all()):
         return np.ones(bundle.num_points)
     signs = consistent_signs(bundle)
-    labels, points, mass = (
-        bundle.sorted_graph.components(),
-        bundle.sorted_points,
-        bundle.sorted_mass,
-    )
-    direction, areas = _projected_areas(frames)
-    heights = (points - points.mean(axis=0)) @ direction
-    sizes = np.bincount(labels, mass)
-    heights -= (np.bincount(labels, mass * heights) / sizes)[labels]
-    spreads = np.sqrt(np.bincount(labels, mass * np.square(heights)) / sizes)
-    standardized = heights / np.maximum(spreads, np.finfo(float).tiny)[labels]
-    values = np.exp(np.minimum(standardized, MAX_HEIGHT)) * signs * areas
-    integrals = np.bincount(labels, mass * values)
-    deviations = values - (integrals / sizes)[labels]
-    errors = np.sqrt(np.bincount(labels, np.square(mass * deviations)))
-    uncertain = int((np.abs(integrals) < MIN_ORIENTATION_ERRORS * errors).sum())
+    labels = bundle.sorted_graph.components()
+    order = np.argsort(labels, kind="stable")
+    components = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+    oriented = np.empty(bundle.num_points)
+    uncertain = 0
+    for rows in components:
+        tangents = frames[rows] * np.stack([signs[rows], np.ones(len(rows))], axis=1)[:, None]
+        side = _side(bundle.sorted_points[rows], bundle.sorted_mass[rows], tangents)
+        oriented[rows] = side.sign * signs[rows]
+        uncertain += not side.is_certain
     if uncertain:
         warn(
-            f"the orientation of {uncertain} of {len(sizes)} components of the surface is not "
-            "certain: it faces neither side of the direction by which surfaces are oriented, so "
+            f"the orientation of {uncertain} of {len(components)} components of the surface is not "
+            "certain: it faces neither side of the directions by which surfaces are oriented, so "
             "that curl, rot and stream functions may have the other sign for another sample. Turn "
             "the surface, or give frames that are oriented alike to from_frames.",
             AccuracyWarning,
         )
-    return signs * np.where(integrals < 0, -1.0, 1.0)[labels]
+    return oriented
 
 
 def consistent_signs(bundle: TangentBundle) -> np.ndarray:
@@ -111,14 +122,67 @@ def consistent_signs(bundle: TangentBundle) -> np.ndarray:
     return tree_signs(confident_edges(bundle, facing=0.0))
 
 
-def _projected_areas(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The direction h ``(D,)`` and the products of unit areas ``(n,)`` with A, of
-    ``orientation``."""
-    if frames.shape[1:] == (3, 2):
-        return UPWARD, np.cross(frames[:, :, 0], frames[:, :, 1]) @ UPWARD
-    axes = np.arange(frames.shape[1])
+@dataclass(frozen=True)
+class _Side:
+    """The sign that turns tangents to the side that they are to face, and whether other samples
+    have the same."""
+
+    sign: float
+    is_certain: bool
+
+
+def _side(points: np.ndarray, mass: np.ndarray, tangents: np.ndarray) -> _Side:
+    """The side of one component with ``tangents`` (n, D, 2) that agree: that of the first integral
+    that is large enough."""
+    dims = points.shape[1]
+    limit = MIN_FACING * math.sqrt(2.0 / (dims * (dims - 1)))
+    first_share = 0.0
+    chosen_share = 0.0
+    possible_signs = set()
+    for direction, areas in _projected_areas(tangents):
+        share, standard_error = _facing(points, mass, direction, areas)
+        margin = MIN_ORIENTATION_ERRORS * standard_error
+        first_share = first_share or share
+        if abs(share) + margin >= limit:
+            possible_signs.add(math.copysign(1.0, share))
+        if margin - abs(share) >= limit:
+            possible_signs.add(math.copysign(1.0, -share))
+        if abs(share) >= limit:
+            chosen_share = chosen_share or share
+        if abs(share) - margin >= limit:
+            return _Side(math.copysign(1.0, chosen_share), len(possible_signs) == 1)
+    return _Side(math.copysign(1.0, chosen_share or first_share), False)
+
+
+def _facing(
+    points: np.ndarray, mass: np.ndarray, direction: np.ndarray, areas: np.ndarray
+) -> tuple[float, float]:
+    """The mean of ``areas`` (n,), which is F of ``orientation``, and its standard error."""
+    weights = mass / mass.sum()
+    heights = (points - weights @ points) @ direction
+    spread = max(math.sqrt(weights @ np.square(heights)), np.finfo(float).tiny)
+    weights = weights * np.exp(np.minimum(heights / spread, MAX_HEIGHT))
+    weights /= weights.sum()
+    share = float(weights @ areas)
+    return share, float(np.linalg.norm(weights * (areas - share)))
+
+
+def _projected_areas(tangents: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The directions h ``(D,)`` and the products ``(n,)`` of unit areas with A over its length, of
+    ``orientation``, in turn."""
+    first, second = np.moveaxis(tangents, 2, 0)
+    dims = tangents.shape[1]
+    if dims == 3:
+        normals = np.cross(first, second)
+        for direction in (UPWARD, np.array([0.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0])):
+            yield direction, normals @ direction / np.linalg.norm(direction)
+        return
+    axes = np.arange(dims)
     plane = np.stack([np.cos(axes), np.sin(axes)], axis=1)
-    return np.cos(2 * axes + 1), np.linalg.det(plane.T @ frames)
+    direction = np.cos(2 * axes + 1)
+    yield direction, np.linalg.det(plane.T @ tangents) / math.sqrt(np.linalg.det(plane.T @ plane))
+    for a, b in combinations(range(dims), 2):
+        yield direction, first[:, a] * second[:, b] - first[:, b] * second[:, a]
 
 
 @threads_by_size
@@ -146,4 +210,6 @@ def has_boundary(bundle: TangentBundle) -> bool:
     found = (np.einsum("na,na->n", offset, mean) > MIN_OFFSET * length) & (length > MIN_MEAN_OFFSET)
     share = np.add.reduceat(found[graph.indices].astype(float), graph.indptr[:-1]) / graph.degrees
     count = int((found & (share >= MIN_SHARE)).sum())
-    return count > MIN_EDGE * float(np.sqrt(n * np.median(graph.degrees)))
+    neighbors = float(np.median(graph.degrees))
+    expected = neighbors if bundle.dim == 1 else math.sqrt(n * neighbors)
+    return count > MIN_EDGE * expected

@@ -22,6 +22,10 @@ from ..parallel import threads_by_size, threads_for
 MAX_DENSE_SIZE = 5_000
 """Most rows (n d) of an operator whose full eigendecomposition is computed."""
 
+DECOMPOSITION_ROUNDING = 1e-6
+"""What rounding leaves below zero, in units of the largest eigenvalue: some eight roundings of the
+weights of an operator that is, or was, in float32."""
+
 
 class LinearOperator(ABC):
     """A linear map on signals ``(..., n, d, c)`` that acts on each channel alike.
@@ -177,8 +181,18 @@ class LinearOperator(ABC):
         """All eigenvalues of minus the operator ``(n d,)``, ascending, and mass-orthonormal fields
         ``(n, d, n d)``.
 
-        For small self-adjoint operators; in float64.
+        For small self-adjoint operators; in float64. Negative eigenvalues, of rounding or of a
+        Hodge Laplacian, are zero: responses of filters may not be defined there.
         """
+        values, fields = self.signed_eigenpairs()
+        # Where rounding has left the lowest eigenvalue below zero, all are shifted: a multiple of
+        # the identity is local, and to clip one of them would add its field to all outputs.
+        if values[0] >= -DECOMPOSITION_ROUNDING * values[-1]:
+            values = values - values[0].clamp_max(0.0)
+        return values.clamp_min(0.0), fields
+
+    def signed_eigenpairs(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Those of ``decompose`` as they are, also where they are negative."""
         self.require_no_gradients()
         rows = self.shape[0]
         if rows > MAX_DENSE_SIZE:
@@ -202,9 +216,7 @@ class LinearOperator(ABC):
                 )
             values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
             fields = (vectors / root[:, None]).unflatten(0, (self.num_points, self.rank))
-            # rounding may leave an eigenvalue below zero. To shift all of them is a multiple of the
-            # identity, which is local; to clip one of them would add its field to all outputs.
-            return values - values[0].clamp_max(0.0), fields
+            return values, fields
 
     @property
     def spectral_interval(self) -> tuple[float, float]:

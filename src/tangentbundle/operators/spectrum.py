@@ -40,24 +40,39 @@ ASYMMETRY_PROBES = 4
 MAX_FILTERS = 200
 """Filters before the eigensolver gives up."""
 
+MIN_TOLERANCE = 1e-13
+"""Least residual that is asked of an eigenpair: rounding leaves about this much."""
+
+WEIGHT_ROUNDING = 8.0
+"""Rounding of the largest eigenvalue of an average, in units of the precision of its weights: that
+of the weights, the masses and the transport maps, and a margin."""
+
 
 @torch.no_grad()
 def lowest_eigenpairs(
     laplacian: ConnectionLaplacian, k: int, *, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``;
-    residuals below tol."""
+    residuals below tol.
+
+    Those of an average are not negative: what is below zero by no more than the residual or
+    rounding is zero. Hodge Laplacians can have negative eigenvalues, where the points do not
+    resolve the curvature.
+    """
     size = laplacian.shape[0]
     if size <= max(DENSE_SIZE, min(3 * k, MAX_DENSE_SIZE)):
         _require_rows(size, size, k, laplacian.device)
-        values, fields = laplacian.to(dtype=torch.float64).decompose()
-        return values[:k], fields[..., :k].contiguous()
+        values, fields = laplacian.to(dtype=torch.float64).signed_eigenpairs()
+        rounding = size * torch.finfo(laplacian.dtype).eps * float(values.abs().max())
+        return _without_rounding(values[:k], rounding), fields[..., :k].contiguous()
     _require_rows(size, _width(size, k), k, laplacian.device)
+    rounding = max(tol, MIN_TOLERANCE, WEIGHT_ROUNDING * torch.finfo(laplacian.dtype).eps)
     laplacian = in_double_precision(laplacian)
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
         inverse = Inverse(laplacian)
+        interval = (0.0, 1.0)
         values, fields = _filtered_subspace(
-            inverse, inverse.root, 0.0, laplacian.rank, k, tol, seed
+            inverse, inverse.root, interval, laplacian.rank, k, tol, seed
         )
         deficits, fields = (
             (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device),
@@ -66,10 +81,23 @@ def lowest_eigenpairs(
     else:
         indptr, cols, values, order, mass = laplacian.curve
         matrix = along_curve(indptr, cols, values, order)
-        root, low = mass.index_select(0, order).sqrt()[:, None, None], least_average(laplacian)
-        values, fields = _filtered_subspace(matrix, root, low, laplacian.rank, k, tol, seed)
-        deficits, fields = 1.0 - values, sort_rows(fields, order, back=True)
-    return laplacian.generator(deficits.clamp_min(0.0)), fields
+        root = mass.index_select(0, order).sqrt()[:, None, None]
+        interval = interval_of_average(laplacian)
+        values, fields = _filtered_subspace(matrix, root, interval, laplacian.rank, k, tol, seed)
+        deficits = 1.0 - values
+        fields = sort_rows(fields, order, back=True)
+    if laplacian.terms > 1 and float(deficits.min()) < -1.0:
+        raise ConvergenceError(
+            "expected an average with eigenvalues of at most 2, where those of the operator are in "
+            f"the opposite order, got {1.0 - float(deficits.min()):.3g}: neighbourhoods are larger "
+            "than the radius of negative curvature. Use more points, denoise them, or give ricci."
+        )
+    return laplacian.generator(_without_rounding(deficits, rounding)), fields
+
+
+def _without_rounding(values: torch.Tensor, rounding: float) -> torch.Tensor:
+    """Zero for negative values within ``rounding``."""
+    return torch.where((values < 0.0) & (values >= -rounding), 0.0, values)
 
 
 class Inverse:
@@ -100,12 +128,18 @@ def _solve(matrix: Inverse, x, z, out, scalars, sources=None, targets=None) -> N
 
 
 def _filtered_subspace(
-    matrix: Any, root: torch.Tensor, low: float, d: int, k: int, tol: float, seed: int
+    matrix: Any,
+    root: torch.Tensor,
+    interval: tuple[float, float],
+    d: int,
+    k: int,
+    tol: float,
+    seed: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The top k eigenpairs of a matrix by Chebyshev-filtered subspace iteration.
 
     The method is that of Zhou, Saad, Tiago and Chelikowsky (2006). ``root`` (n, 1, 1) holds roots
-    of the masses, in the order of the rows; the eigenvalues lie between ``low`` and one.
+    of the masses, in the order of the rows; the eigenvalues lie in ``interval``.
 
     On an oriented surface every eigenvalue is double. Lanczos iteration from one vector (ARPACK)
     can stop with one field of each eigenspace; a block of random fields contains all of them.
@@ -126,9 +160,9 @@ def _filtered_subspace(
         basis = basis @ turn
         residual = torch.linalg.vector_norm(images @ turn[:, :k] - basis[:, :k] * values[:k], dim=0)
         fields = (basis.reshape(n, d, width) / root).contiguous()
-        if float(residual.max()) <= max(tol, 1e-13):
+        if float(residual.max()) <= max(tol, MIN_TOLERANCE):
             return values[:k], fields[:, :, :k].contiguous()
-        block = (_amplify(matrix, fields, low, float(values[-1])) * root).flatten(0, 1)
+        block = (_amplify(matrix, fields, interval, float(values[-1])) * root).flatten(0, 1)
         block = block / torch.linalg.vector_norm(block, dim=0)
     raise ConvergenceError(
         f"the eigensolver has {int((residual <= tol).sum())} of {k} eigenpairs after "
@@ -191,21 +225,32 @@ def _require_rows(size: int, width: int, k: int, device: torch.device) -> None:
     require_memory(6 * 8.0 * size * width, what, remedy, device_memory(device))
 
 
-def _amplify(matrix: Any, fields: torch.Tensor, low: float, cut: float) -> torch.Tensor:
-    """A Chebyshev polynomial of a matrix on fields: at most one on [low, cut], steeply growing
-    above."""
-    middle, radius = (cut + low) / 2, (cut - low) / 2
-    degree = int(np.clip(GROWTH / np.arccosh(max(1.0 + 1e-6, (1.0 - middle) / radius)), 8, 160))
+def _amplify(
+    matrix: Any, fields: torch.Tensor, interval: tuple[float, float], cut: float
+) -> torch.Tensor:
+    """A Chebyshev polynomial of a matrix with spectrum in ``interval`` on fields: at most one up to
+    ``cut``, steeply growing above."""
+    low, high = interval
+    middle = (cut + low) / 2
+    radius = (cut - low) / 2
+    rate = np.arccosh(max(1.0 + 1e-6, (high - middle) / radius))
+    degree = int(np.clip(GROWTH / rate, 8, 160))
     *_, (_, amplified) = recurrence(matrix, fields, fields, range(1, degree + 1), middle, radius)
     return amplified
 
 
-@torch.no_grad()
-def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
-    """A lower bound of P's spectrum: the least Ritz value of a short Lanczos run, less its residual
-    and a margin.
+def least_average(laplacian: ConnectionLaplacian) -> float:
+    """A lower bound of the spectrum of an average P, which is not below -1."""
+    return max(-1.0, interval_of_average(laplacian)[0])
 
-    The run is in the mass inner product, fully reorthogonalised.
+
+@torch.no_grad()
+def interval_of_average(laplacian: ConnectionLaplacian, steps: int = 24) -> tuple[float, float]:
+    """An interval that contains P's spectrum: the least and the largest Ritz value of a short
+    Lanczos run, widened by their residuals and a margin.
+
+    It reaches up to one at least. More is needed for Hodge Laplacians, whose P grows where the
+    curvature is negative. The run is in the mass inner product, fully reorthogonalised.
     """
     weights = laplacian.mass[:, None, None]
 
@@ -214,7 +259,9 @@ def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
 
     shape = (laplacian.num_points, laplacian.rank, 1)
     start = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(weights)
-    basis, diagonal, couplings = [start / inner(start, start).sqrt()], [], []
+    basis = [start / inner(start, start).sqrt()]
+    diagonal = []
+    couplings = []
     for _ in range(min(steps, start.numel())):
         new = laplacian.average(basis[-1])
         diagonal.append(float(inner(basis[-1], new)))
@@ -224,6 +271,16 @@ def least_average(laplacian: ConnectionLaplacian, steps: int = 24) -> float:
         if couplings[-1] < 1e2 * torch.finfo(new.dtype).eps:
             break
         basis.append(new / couplings[-1])
+    if not np.isfinite([*diagonal, *couplings]).all():
+        raise ConvergenceError(
+            "the operator has products that are not finite, and so no eigenpairs. Expected finite "
+            "weights: check the tensors that it was made of, such as curvatures of noisy points."
+        )
     values, vectors = eigh_tridiagonal(diagonal, couplings[:-1])
-    residual = couplings[-1] * abs(vectors[-1, 0])
-    return max(-1.0, float(values[0] - residual - 0.02 * (1.0 - values[0])))
+    residuals = couplings[-1] * np.abs(vectors[-1])
+    margin = 0.02 * (1.0 - values[0])
+    low = float(values[0] - residuals[0] - margin)
+    high = 1.0
+    if values[-1] + residuals[-1] > 1.0 + margin:
+        high = float(values[-1] + residuals[-1])
+    return low, high
