@@ -23,7 +23,7 @@ from .transport import connect
 SAMPLED_TRIANGLES = 20_000
 """Triangles that are looked at: some hundreds in each of the parts."""
 
-NUM_PARTS = 20
+NUM_PARTS = 40
 """Parts of the cloud that are compared. A field avoids flaws in some parts, such as a sharp tip,
 but not those in most parts."""
 

@@ -202,7 +202,7 @@ def fit_of_heights(
     """Regression of the heights off the tangent space on squared distances, in units of the radius.
 
     Returns the weights of the neighbours ``(m, k)``, the slopes ``(m,)`` and the residuals
-    ``(m, k)``. ``steps`` are as of ``curvatures``.
+    ``(m, k)``, which are zero outside of the ball. ``steps`` are as of ``curvatures``.
     """
     shares = distances / (WEIGHT_REACH * radii[:, None])
     weights = np.where(distances <= radii[:, None], (1 - shares**2) ** 2, 0.0)
@@ -214,7 +214,8 @@ def fit_of_heights(
     slopes = (weights * heights * squares).sum(axis=1) / np.maximum(
         (weights * squares**2).sum(axis=1), TINY
     )
-    return weights, slopes, heights - slopes[:, None] * squares
+    residuals = np.where(weights > 0, heights - slopes[:, None] * squares, 0.0)
+    return weights, slopes, residuals
 
 
 def on_two_layers(
