@@ -144,11 +144,11 @@ def warn_of_holonomy(points: Any, frames: Any, graph: NeighborGraph, radius: flo
     added = added_energy(points, frames, graph, radius)
     if added > MAX_ADDED_ENERGY:
         warnings.warn(
-            "the points are too sparse for the shape, or too noisy: vectors carried around "
-            "triangles of neighbours turn, because tangent spaces are uncertain. This adds "
-            f"{added:.2g} times the energy of the slowest fields to every field (expected: at most "
-            f"{MAX_ADDED_ENERGY:.2g}), so that the first eigenvalues are too large. Give more "
-            "points, or remove noise.",
+            "tangent spaces are uncertain: vectors carried around triangles of neighbours turn, "
+            f"which adds {added:.2g} times the energy of the slowest fields to every field "
+            f"(expected: at most {MAX_ADDED_ENERGY:.2g}), so that the first eigenvalues are too "
+            "large. The points are too sparse for the shape, or too noisy, or its dimension is "
+            f"not {frames.shape[2]}: give more points, remove noise, or give another dim.",
             AccuracyWarning,
             stacklevel=outside(),
         )
