@@ -8,7 +8,13 @@ import torch
 from spaces import SPACES, bundle_of
 
 from tangentbundle import TangentBundle, VarianceShare
-from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
+from tangentbundle.errors import (
+    AccuracyWarning,
+    DTypeError,
+    InvalidInputError,
+    NonFiniteError,
+    ShapeError,
+)
 from tangentbundle.geometry.kernels import Epanechnikov, Gaussian, Kernel, Uniform
 from tangentbundle.manifolds import FlatTorus, Sphere, Torus
 
@@ -25,7 +31,8 @@ def test_defaults_and_options():
         points, dim=VarianceShare(0.8), eps=0.3, eps_pca=0.2, kernel=Epanechnikov()
     )
     assert (chosen.dim, chosen.eps, chosen.eps_pca, chosen.kernel) == (2, 0.3, 0.2, Epanechnikov())
-    assert TangentBundle.from_points(points, dim=1).rank == 1
+    with pytest.warns(AccuracyWarning, match="dimension is not 1"):
+        assert TangentBundle.from_points(points, dim=1).rank == 1
     assert TangentBundle.from_points(points, dim=3).rank == 3
 
 

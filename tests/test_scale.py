@@ -253,3 +253,34 @@ def test_sheets_are_not_joined_to_connect_pieces():
     with pytest.warns(DisconnectedWarning, match="2 components"):
         bundle = TangentBundle.from_points(points, dim=2)
     assert bundle.eps < 0.3**2
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("gap, n", [(0.1, 4000), (0.1, 2000), (0.05, 4000), (0.05, 8000)])
+def test_layers_that_the_scale_joins_bring_a_warning(gap, n, seed):
+    points = thin_shapes.TwoSpheres(gap).sample(n, seed=seed)
+    with pytest.warns(AccuracyWarning, match="two layers"):
+        automatic_neighbors(points, 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [1000, 2000, 8000])
+def test_parallel_planes_closer_than_the_scale_are_two_layers(n, seed):
+    planes = np.random.default_rng(seed).uniform(size=(n, 3))
+    planes[:, 2] = 0.9 * n**-0.5 * (planes[:, 2] < 0.5)
+    reach = Reach.of(planes, 2, target_neighbors(n, 2))
+    assert reach.joins_layers and not reach.resolved
+
+
+@pytest.mark.parametrize("space", [Sphere(1), Sphere(2), Sphere(3), Torus(1.0, 0.5)], ids=repr)
+@pytest.mark.parametrize("strength", [0.0, 0.01, 0.03, 0.1])
+def test_noise_is_no_second_layer(space, strength):
+    """Neither uniform nor normal noise has a gap, however strong it is; nor have rounded points."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        points = space.sample(3000, seed=seed)
+        uniform = points + strength * rng.uniform(-1.7, 1.7, points.shape)
+        normal = points + strength * rng.standard_normal(points.shape)
+        rounded = np.round(points, 2)
+        for cloud in (uniform, normal, rounded):
+            assert not Reach.of(cloud, space.dim, target_neighbors(3000, space.dim)).joins_layers

@@ -15,6 +15,7 @@ import tangentbundle as tb
 from stress import damage, entries, kills, limits, outputs, reader, threads, values, victims
 from tangentbundle.download import fetch
 from tangentbundle.errors import (
+    AccuracyWarning,
     DamagedFileError,
     InvalidInputError,
     MemoryLimitError,
@@ -137,10 +138,12 @@ def test_noise_in_many_dimensions_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error", SuspiciousDataWarning)
         tb.TangentBundle.from_points(points, dim=2)
-    with pytest.warns(SuspiciousDataWarning, match="principal coordinates"):
-        tb.TangentBundle.from_points(
-            points + 0.02 * np.random.default_rng(1).standard_normal(points.shape), dim=2
-        )
+    noisy = points + 0.02 * np.random.default_rng(1).standard_normal(points.shape)
+    with (
+        pytest.warns(SuspiciousDataWarning, match="principal coordinates"),
+        pytest.warns(AccuracyWarning, match="too noisy"),
+    ):
+        tb.TangentBundle.from_points(noisy, dim=2)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

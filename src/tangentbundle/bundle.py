@@ -14,6 +14,7 @@ from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplac
 from .diagnostics import Diagnosis, diagnose
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.halfedges import check_faces
+from .geometry.holonomy import warn_of_holonomy
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames
 from .geometry.mesh import mesh_geometry
@@ -95,6 +96,8 @@ class TangentBundle(BundleOperators):
         frames = pca.frames(dim, order)
         warn_of_noise(pca, frames, graph)
         connection = connect(frames, graph, kind.numpy_dtype, order)
+        if scale.automatic:
+            warn_of_holonomy(cloud, frames, graph, float(np.sqrt(eps)))
         geometry = cloud, graph, connection, order, check_kernel(kernel), eps, dim, kind, frames
         return cls(*geometry, pca=pca, eps_pca=eps_pca, local_dimensions=local)
 

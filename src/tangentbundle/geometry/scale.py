@@ -128,6 +128,15 @@ MAX_UNRESOLVED_SHARE = 0.1
 """Share of points beyond ``PERPENDICULAR`` at the automatic scale above which a cloud counts as too
 sparse."""
 
+MIN_BIMODALITY = 0.776
+"""Bimodality, (skewness^2 + 1) / kurtosis, above which heights lie on two layers. It is 1 for two
+values, 5/9 for uniform heights, and this if the middle third of a uniform distribution is empty:
+then the layers are as thick as the gap between them."""
+
+MIN_HEIGHTS = 24
+"""Fewest neighbours whose heights are tested for two layers: the standard error of a kurtosis,
+sqrt(24 / k), is one."""
+
 
 def ball_pca(
     points: Any,
@@ -172,6 +181,28 @@ def curvatures(
     curvature is NaN where the ball holds too few points, and infinite where the normal variance is
     half of one along the tangent space or more: such a ball has no tangent space.
     """
+    weights, slopes, residuals = fit_of_heights(steps, distances, radii, dim)
+    curvature = 2 * np.abs(slopes)
+    if dim > 1:
+        freedom = (pca.counts - dim - 2) / np.maximum(
+            pca.counts, 1
+        )  # mean, tangent space and slope are fitted
+        rest = (weights * residuals**2).sum(axis=1)
+        rest = rest / np.where(freedom > 0, freedom, np.nan)
+        curvature += np.sqrt((dim - 1) / dim * 2 * rest / mixed_moment(dim))
+    enough = pca.counts > dim + 2
+    flat = 2 * pca.variances[:, dim] <= pca.variances[:, dim - 1]
+    return np.where(enough, np.where(flat, curvature / radii, np.inf), np.nan)
+
+
+def fit_of_heights(
+    steps: np.ndarray, distances: np.ndarray, radii: np.ndarray, dim: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Regression of the heights off the tangent space on squared distances, in units of the radius.
+
+    Returns the weights of the neighbours ``(m, k)``, the slopes ``(m,)`` and the residuals
+    ``(m, k)``, which are zero outside of the ball. ``steps`` are as of ``curvatures``.
+    """
     shares = distances / (WEIGHT_REACH * radii[:, None])
     weights = np.where(distances <= radii[:, None], (1 - shares**2) ** 2, 0.0)
     weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), TINY)
@@ -182,17 +213,31 @@ def curvatures(
     slopes = (weights * heights * squares).sum(axis=1) / np.maximum(
         (weights * squares**2).sum(axis=1), TINY
     )
-    curvature = 2 * np.abs(slopes)
-    if dim > 1:
-        freedom = (pca.counts - dim - 2) / np.maximum(
-            pca.counts, 1
-        )  # mean, tangent space and slope are fitted
-        rest = (weights * (heights - slopes[:, None] * squares) ** 2).sum(axis=1)
-        rest = rest / np.where(freedom > 0, freedom, np.nan)
-        curvature += np.sqrt((dim - 1) / dim * 2 * rest / mixed_moment(dim))
-    enough = pca.counts > dim + 2
-    flat = 2 * pca.variances[:, dim] <= pca.variances[:, dim - 1]
-    return np.where(enough, np.where(flat, curvature / radii, np.inf), np.nan)
+    residuals = np.where(weights > 0, heights - slopes[:, None] * squares, 0.0)
+    return weights, slopes, residuals
+
+
+def on_two_layers(
+    steps: np.ndarray, distances: np.ndarray, radii: np.ndarray, dim: int
+) -> np.ndarray:
+    r"""Which balls ``(m,)`` hold two parallel layers: the heights off the tangent space have a gap.
+
+    The residuals of ``fit_of_heights`` have the bimodality
+    :math:`(\gamma_1^2 + 1) / \gamma_2`, with skewness :math:`\gamma_1` and kurtosis
+    :math:`\gamma_2`. It is above ``MIN_BIMODALITY``, while noise with one mode has about 5/9 at
+    most. Layers whose distance is below that of neighbouring points, :math:`r k^{-1/d}`, are one
+    thick layer.
+    """
+    weights, _, residuals = fit_of_heights(steps, distances, radii, dim)
+    variances = (weights * residuals**2).sum(axis=1)
+    scaled = residuals / np.sqrt(np.maximum(variances, TINY))[:, None]
+    skewness = (weights * scaled**3).sum(axis=1)
+    kurtosis = (weights * scaled**4).sum(axis=1)
+    bimodal = skewness**2 + 1 > MIN_BIMODALITY * kurtosis
+    counts = (distances <= radii[:, None]).sum(axis=1)
+    gaps = 2 * np.sqrt(variances)
+    spacings = np.maximum(counts, 1) ** (-1 / dim)
+    return bimodal & (gaps > spacings) & (counts >= MIN_HEIGHTS)
 
 
 def mixed_moment(dim: int) -> float:
@@ -256,7 +301,8 @@ class Reach:
 
     Attributes: ``dim`` d; ``neighbors`` (s,), numbers of neighbours, ascending; ``radii`` (s,),
     within which the median point has them; ``bends`` (s, m), radius times curvature at m sampled
-    points, NaN where a ball holds too few points and infinite where it reaches another sheet.
+    points, NaN where a ball holds too few points and infinite where it reaches another sheet;
+    ``layered`` (s,), the share of the balls that hold two parallel layers.
 
     >>> import tangentbundle as tb
     >>> tube = tb.manifolds.Torus(R=1.0, r=0.1).sample(5000, seed=0)
@@ -269,6 +315,7 @@ class Reach:
     neighbors: np.ndarray
     radii: np.ndarray
     bends: np.ndarray
+    layered: np.ndarray
 
     @classmethod
     def of(cls, points: Any, dim: int, neighbors: int) -> Reach:
@@ -278,14 +325,15 @@ class Reach:
         counts = candidate_neighbors(neighbors, len(points), dim)
         radii = np.median(distances[:, counts - 1], axis=0) * (1 + 1e-6)
         bends = np.zeros((len(counts), len(rows)))
+        layered = np.zeros((len(counts), len(rows)), dtype=bool)
         if dim < points.shape[1] and radii[0] > 0:
             step = max(1, MAX_CHORD_NUMBERS // (neighbors * points.shape[1]))
             for start in range(0, len(rows), step):
                 some = slice(start, start + step)
-                bends[:, some] = bends_of_balls(
+                bends[:, some], layered[:, some] = bends_of_balls(
                     points, rows[some], distances[some], indices[some], radii, dim
                 )
-        return cls(dim, counts, radii, bends)
+        return cls(dim, counts, radii, bends, layered.mean(axis=1))
 
     @property
     def errors(self) -> np.ndarray:
@@ -315,17 +363,33 @@ class Reach:
         return float((known > PERPENDICULAR).mean())
 
     @property
+    def joins_layers(self) -> bool:
+        """Whether balls of the best scale hold two parallel layers of points."""
+        return bool(self.layered[self.best] > MAX_UNRESOLVED_SHARE)
+
+    @property
     def resolved(self) -> bool:
         """Whether the points are dense enough for curvature and sheets.
 
         Off the tangent spaces noise looks as curvature does, but bends less in wider balls; it is
-        no reason to doubt.
+        no reason to doubt. Noise does not lie on two layers.
         """
+        if self.joins_layers:
+            return False
         return self.unresolved <= MAX_UNRESOLVED_SHARE or self.best == len(self.neighbors) - 1 > 0
 
     def warn(self, num_points: int) -> None:
         """Warn if ``num_points`` points are too sparse for curvature and sheets."""
-        if num_points >= MIN_WARNED_POINTS and not self.resolved:
+        if num_points < MIN_WARNED_POINTS:
+            return
+        if self.joins_layers:
+            warn(
+                f"the points lie on two layers, and {self.layered[self.best]:.0%} of the "
+                "neighbourhoods hold both: the layers are too close for the density of the points, "
+                "and results mix them. Give more points, or each layer by itself.",
+                AccuracyWarning,
+            )
+        elif not self.resolved:
             warn(
                 f"the points are too sparse for the shape: even among {self.num_neighbors} "
                 f"neighbours, tangent spaces at {self.unresolved:.0%} of the points turn by more "
@@ -355,14 +419,16 @@ def bends_of_balls(
     indices: np.ndarray,
     radii: np.ndarray,
     dim: int,
-) -> np.ndarray:
-    """Radius times curvature ``(s, m)`` of balls of ``radii`` (s,) about ``rows`` (m,).
+) -> tuple[np.ndarray, np.ndarray]:
+    """Radius times curvature of balls of ``radii`` (s,) about ``rows`` (m,), and which hold two
+    layers, both ``(s, m)``.
 
     ``distances`` and ``indices`` (m, k) are those of their nearest neighbours, nearest first.
     """
     centers = points[rows]
     chords = points[indices] - centers[:, None]
     bends = np.empty((len(radii), len(rows)))
+    layered = np.empty((len(radii), len(rows)), dtype=bool)
     for size, radius in enumerate(radii):
         within = np.minimum(radius, distances[:, -1])  # the lists may end before the ball does
         within[within == 0] = radius  # all listed points coincide with the center
@@ -377,7 +443,8 @@ def bends_of_balls(
         bends[size] = np.where(
             reached.any(axis=1), np.inf, radius * curvatures(pca, steps, listed, within, dim)
         )
-    return bends
+        layered[size] = on_two_layers(steps, listed, within, dim)
+    return bends, layered
 
 
 def candidate_neighbors(most: int, n: int, d: int) -> np.ndarray:
