@@ -15,6 +15,7 @@ from scipy import sparse
 from ..errors import InvalidInputError, ShapeError, SuspiciousDataWarning, outside
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
+from .gaps import warn_of_gaps
 from .healpix import find_healpix, healpix_latlon
 from .volumes import Volumes, regular_volumes, voronoi_volumes
 from .xarrays import coordinate, degrees, unit_of
@@ -222,8 +223,18 @@ class Grid:
     @property
     def areas(self) -> np.ndarray:
         """Areas of the cells on the unit sphere, ``(n,)``; times ``earth.RADIUS**2`` in square
-        metres."""
+        metres.
+
+        Warns of missing rows and columns, as ``warn_of_gaps`` does.
+        """
+        self.warn_of_gaps()
         return self.volumes.areas
+
+    def warn_of_gaps(self) -> None:
+        """Warn if rows or columns of a regular grid are missing; each call warns, also if the cells
+        are cached."""
+        if self.axes is not None:
+            warn_of_gaps(*self.axes)
 
     @cached_property
     def _gather(self) -> sparse.csr_array | None:

@@ -11,17 +11,12 @@ elsewhere.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import SuspiciousDataWarning, outside
+from .gaps import column_steps, untouching
 from .triangles import Triangulation
-
-GAP_RATIO = 1.5
-"""Steps of longitude this many times as wide as both steps beside them are gaps: a missing column
-is twice as wide."""
 
 
 class Volumes(NamedTuple):
@@ -58,7 +53,7 @@ def longitude_widths(lon: np.ndarray) -> np.ndarray:
     2.0
     """
     order = np.argsort(lon % 360)
-    east, west = _half_widths(_steps((lon % 360)[order]))
+    east, west = _half_widths(column_steps((lon % 360)[order]))
     return np.radians(east + west)[np.argsort(order)]
 
 
@@ -90,26 +85,6 @@ def _reaches_pole(rows: np.ndarray) -> np.ndarray:
     return np.abs(padded[[0, -1]]) > 90 - POLE_SHARE * steps
 
 
-def _steps(ring: np.ndarray) -> np.ndarray:
-    """From each longitude to the next, and from the last one round to the first."""
-    return np.diff(ring, append=ring[0] + 360)
-
-
-def _gaps(steps: np.ndarray) -> np.ndarray:
-    """Which steps between sorted longitudes are gaps, where no cells touch.
-
-    A gap is more than ``GAP_RATIO`` times as wide as the wider one of the steps beside it. In a
-    stretched grid a wide step has a neighbour that is about as wide. Of two longitudes, the wider
-    way round is the gap.
-    """
-    if len(steps) == 1:
-        return np.ones(1, bool)
-    if len(steps) == 2:
-        return np.arange(2) == (0 if steps[0] > steps[1] else 1)
-    beside = np.maximum(np.roll(steps, 1), np.roll(steps, -1))
-    return (steps > GAP_RATIO * beside) | (steps > 180)
-
-
 def _half_widths(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far the cell of each sorted longitude reaches to the east and to the west, in degrees.
 
@@ -117,36 +92,13 @@ def _half_widths(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     if len(steps) == 1:
         return steps / 2, steps / 2
-    gaps = _gaps(steps)
+    gaps = untouching(steps)
     east = np.where(gaps, np.nan, steps / 2)
     west = np.roll(east, 1)
     alone = np.median(steps[~gaps]) / 2 if not gaps.all() else steps.min() / 2
     east_or_west = np.where(np.isnan(east), west, east)
     west_or_east = np.where(np.isnan(west), east, west)
     return np.nan_to_num(east_or_west, nan=alone), np.nan_to_num(west_or_east, nan=alone)
-
-
-def warn_of_gaps(lon: np.ndarray) -> None:
-    """Warn if sorted longitudes have a gap besides the one outside of their region, as where a
-    column is missing."""
-    steps = _steps(lon)
-    gaps = np.flatnonzero(_gaps(steps))
-    if len(lon) < 3:
-        return
-    beside = np.maximum(np.roll(steps, 1), np.roll(steps, -1))
-    open_side = gaps[np.argmax(steps[gaps])] if len(gaps) else None
-    inside = [k for k in gaps if k != open_side or steps[k] < 3 * beside[k]]
-    if not inside:
-        return
-    places = ", ".join(f"{lon[k]:g} to {(lon[k] + steps[k]) % 360:g}" for k in inside[:3])
-    more = ", ..." if len(inside) > 3 else ""
-    warnings.warn(
-        f"longitudes have gaps, {places}{more} degrees east, more than {GAP_RATIO:g} times as "
-        "wide as the steps beside them: cells there do not touch, and nothing passes across. If "
-        "columns are missing, add them (NaN is land).",
-        SuspiciousDataWarning,
-        stacklevel=outside(),
-    )
 
 
 def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int) -> Volumes:
@@ -163,12 +115,11 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
         np.append(True, np.diff((lon % 360)[columns]) > 1e-6)
     ]  # 0 and 360 are one longitude
     lat, lon, point = lat[rows], lon[columns] % 360, point[np.ix_(rows, columns)]
-    warn_of_gaps(lon)
     sides = np.radians(_sides(lat))
-    steps = _steps(lon)
+    steps = column_steps(lon)
     east_half, west_half = _half_widths(steps)
     widths = np.radians(east_half + west_half)
-    touching = ~_gaps(steps)
+    touching = ~untouching(steps)
     at_pole = np.abs(lat) > 90 - 1e-6
 
     meridional = np.sin(
