@@ -2,6 +2,7 @@
 
 import sys
 import types
+from typing import Self
 
 
 def outside() -> int:
@@ -16,7 +17,19 @@ def outside() -> int:
     return level
 
 
-class TangentBundleError(Exception):
+class AtPoint:
+    """What errors and warnings about one of many points have in common."""
+
+    point: int | None = None
+    """Number of the point that the message names, counted from 0 as the caller gave the points."""
+
+    def at_point(self, number: int) -> Self:
+        """The same error, with the number of its point."""
+        self.point = int(number)
+        return self
+
+
+class TangentBundleError(AtPoint, Exception):
     """Base of every error raised on purpose by this library."""
 
 
@@ -115,7 +128,7 @@ class BusyFolderError(TangentBundleError, RuntimeError):
     """Another process is writing in the same folder."""
 
 
-class TangentBundleWarning(UserWarning):
+class TangentBundleWarning(AtPoint, UserWarning):
     """Base of every warning given on purpose by this library."""
 
 

@@ -22,6 +22,7 @@ from scipy import sparse
 
 from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError, outside
 from ..geometry.graph import NeighborGraph
+from ..geometry.ordering import first_of
 from ..geometry.search import nearest_distances, one_search
 from ..parallel import run_ranges
 
@@ -321,11 +322,12 @@ def local_fits(
             if not len(left):
                 break
     if len(left):
+        first = first_of(left, bundle.order)[1]
         raise RankDeficientError(
-            f"the neighbours of {len(left)} of {n} points (first: {bundle.order[left[0]]}, "
+            f"the neighbours of {len(left)} of {n} points (first: {first}, "
             f"counted from 0) do not span {d} directions, so that a gradient is not defined. Use "
             "more points, or a smaller dimension."
-        )
+        ).at_point(first)
     if linear:
         text = "have too few neighbours for the fit; it is linear there. Use more points."
         warnings.warn(f"{linear} of {n} points {text}", AccuracyWarning, stacklevel=outside())

@@ -271,13 +271,12 @@ def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
     away = np.linalg.norm(X - np.median(X, axis=0), axis=1)
     far = np.flatnonzero(away > ratio * np.median(away))
     if len(far) and np.median(away) > 0:
-        warnings.warn(
+        text = (
             f"{len(far)} of {len(X)} points (first: {far[0]}, counted from 0) lie more than "
             f"{ratio:.0f} times as far from the centre as half of the points do, and determine "
-            "the scale of the fit. Remove them, or check the units.",
-            SuspiciousDataWarning,
-            stacklevel=outside(),
+            "the scale of the fit. Remove them, or check the units."
         )
+        warnings.warn(SuspiciousDataWarning(text).at_point(far[0]), stacklevel=outside())
 
 
 def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
