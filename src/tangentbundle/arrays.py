@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_ad
 
-from .errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
+from .errors import DeviceError, DTypeError, InvalidInputError, NonFiniteError, ShapeError
 
 Array = Any
 """A torch tensor, a NumPy array, or what NumPy can read."""
@@ -43,10 +43,41 @@ class ArrayKind:
         return tensor.to(self.device, self.dtype)
 
 
-def host(value: Any) -> np.ndarray:
+def require_values(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Refuse tensors of the meta device, which have shapes but no numbers."""
+    if tensor.device.type == "meta":
+        raise DeviceError(
+            f"{name} is on the meta device, which holds no numbers. Give a tensor on the CPU or a "
+            "GPU, on the device of the other tensors."
+        )
+    return tensor
+
+
+def is_in_functional_transform(tensor: torch.Tensor) -> bool:
+    """Whether a tensor belongs to a transform of ``torch.func`` that is under way."""
+    functorch = torch._C._functorch
+    # those of transforms that have ended stay wrapped
+    return functorch.is_functorch_wrapped_tensor(tensor) and functorch.maybe_get_level(tensor) >= 0
+
+
+def outside_functional_transform(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Refuse tensors of ``torch.func``, whose numbers cannot be read while it is under way."""
+    if is_in_functional_transform(tensor):
+        raise InvalidInputError(
+            f"{name} belongs to a transform of torch.func (grad, jvp, vmap), and its numbers are "
+            "needed here, where no derivative is known. Build bundles and operators, and decompose "
+            "fields, before the transform; products with operators, filters and networks have "
+            "derivatives in the signal, and DifferentiableBundle has them in the points."
+        )
+    return tensor
+
+
+def host(value: Any, name: str = "a tensor") -> np.ndarray:
     """A NumPy copy of a tensor, floats in float64; anything else as NumPy reads it."""
     if not isinstance(value, torch.Tensor):
         return np.asarray(value)
+    require_values(value, name)
+    outside_functional_transform(value, name)
     return (value.double() if value.is_floating_point() else value).cpu().numpy()
 
 
@@ -145,11 +176,8 @@ def is_transformed(tensor: Any) -> bool:
     tangent."""
     if not isinstance(tensor, torch.Tensor):
         return False
-    functorch = torch._C._functorch
-    if functorch.is_functorch_wrapped_tensor(tensor):
-        return (
-            functorch.maybe_get_level(tensor) >= 0
-        )  # those of transforms that have ended stay wrapped
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return is_in_functional_transform(tensor)
     return has_tangent(tensor)
 
 
@@ -177,6 +205,9 @@ def outside_transforms() -> Iterator[None]:
 
 def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """Refuse NaN and infinity, saying where the first one is."""
+    require_values(tensor, name)
+    if tensor.device.type == "cpu":
+        outside_functional_transform(tensor, name)
     if tensor.numel() and not _surely_finite(tensor):
         bad = ~torch.isfinite(tensor)
         if bool(bad.any()):
@@ -219,6 +250,7 @@ def points_tensor(points: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
         raise ShapeError(
             f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}."
         )
+    outside_functional_transform(tensor, name)
     return finite(tensor.detach(), name), kind
 
 

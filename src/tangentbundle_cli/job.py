@@ -347,13 +347,9 @@ def _run(
         if isinstance(error, MemoryError):
             code, lines = 2, ["error: out of memory. Use fewer points or neighbours."]
         if isinstance(error, tb.errors.TangentBundleError):
-            code, lines = (
-                2,
-                [
-                    f"error: {error}" + job.place_in_file(error),
-                    *(f"warning: {w.message}" for w in caught),
-                ],
-            )
+            code = 2
+            lines = [f"error: {error}{job.place_in_file(error)}"]
+            lines += [f"warning: {w.message}{job.place_in_file(w.message)}" for w in caught]
         for line in lines:
             typer.echo(" ".join(as_options(line, options).split()), err=True)
         raise typer.Exit(code) from None
