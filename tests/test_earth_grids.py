@@ -389,3 +389,42 @@ def test_layouts_of_one_place_are_different_grids():
     assert len({grid.token for grid in grids}) == len(grids)
     again = [earth.Grid.of(ds) for ds in layouts(rows("1.0", 15.0), columns("even", 15.0))]
     assert grids == again
+
+
+@pytest.mark.parametrize("offset", [1e-7, 1e-4, 1e-2, 0.05, 0.1])
+@pytest.mark.parametrize("step", [5.0, 10.0])
+def test_rows_and_columns_that_are_rounded_count_once(offset, step):
+    """A row next to a pole is at the pole, and a column next to another one is that."""
+    lat = np.linspace(-90, 90, round(180 / step) + 1)
+    lon = np.arange(0, 360, step)
+    field = wind(dataset(lat, lon), at_points(rotating(lat, lon)))
+    near_poles = lat.copy()
+    near_poles[[0, -1]] = [-90 + offset * step / 20, 90 - offset * step / 20]
+    repeated = np.append(lon, 360 - offset * step / 200)
+    for call in (earth.vorticity, lambda d: earth.smooth(d, "3000 km")["u"]):
+        expected = call(field).values
+        size = np.abs(expected).max()
+        found = call(field.assign_coords(lat=near_poles)).values
+        assert np.abs(found - expected).max() < 1e-6 * size
+        twice = xr.concat([field, field.isel(lon=[0])], "lon").assign_coords(lon=repeated)
+        found = call(twice).isel(lon=slice(0, len(lon))).values
+        assert np.abs(found - expected).max() < 1e-6 * size
+
+
+def rotating(lat, lon):
+    """The rotation about a tilted axis."""
+    grid = earth.Grid.of(dataset(lat, lon))
+    flow = np.cross([0.3, 0.2, 0.9], grid.points)
+    return wind(dataset(lat, lon), np.einsum("nxa,nx->na", grid.frames, flow))
+
+
+@pytest.mark.parametrize("axis", ["latitude", "longitude"])
+def test_one_row_or_column_has_no_derivative_across(axis):
+    lat, lon = np.arange(-60, 61, 10.0), np.arange(0, 360, 10.0)
+    for value in (-30.0, 0.0, 50.0):
+        lines = (np.array([value]), lon) if axis == "latitude" else (lat, np.array([value]))
+        field = rotating(*lines)
+        for name in ("divergence", "vorticity"):
+            with pytest.warns(SuspiciousDataWarning, match=f"one {axis} only, {value:g} degrees"):
+                CALLS[name](field)
+        earth.smooth(field, "3000 km")  # warnings are errors

@@ -35,6 +35,48 @@ POLE_SHARE = 0.01
 often to float32."""
 
 
+SAME_SHARE = 1e-3
+"""Columns nearer to each other than this share of the typical step are one longitude, rounded: 0
+and 359.99999."""
+
+
+def rounded_to_poles(lat: np.ndarray) -> np.ndarray:
+    """Latitudes of rows (degrees), those nearer to a pole than ``POLE_SHARE`` of their step at it.
+
+    Otherwise the cells of such a row are so narrow that they determine the operator's largest
+    eigenvalue.
+
+    >>> rounded_to_poles(np.array([-89.9999, -60.0, 0.0, 89.0]))
+    array([-90.,  -60.,    0.,   89.])
+    """
+    rows = np.unique(lat)
+    if len(rows) < 2:
+        return lat
+    rounded = np.array(lat, np.float64)
+    for pole, row, next_row in ((-90.0, rows[0], rows[1]), (90.0, rows[-1], rows[-2])):
+        if 0 < abs(pole - row) < POLE_SHARE * abs(row - next_row):
+            rounded[lat == row] = pole
+    return rounded
+
+
+def merged_columns(lon: np.ndarray) -> np.ndarray:
+    """Longitudes of columns (degrees), those that coincide up to rounding made equal.
+
+    >>> merged_columns(np.array([0.0, 120.0, 240.0, 359.99999])) % 360
+    array([  0., 120., 240.,   0.])
+    """
+    order = np.argsort(lon % 360, kind="stable")
+    steps = column_steps((lon % 360)[order])
+    if len(steps) < 3:
+        return lon
+    same = (steps > 0) & (steps < SAME_SHARE * np.median(steps))
+    merged = np.array(lon, np.float64)
+    for k in np.flatnonzero(same):
+        pair = sorted((order[k], order[(k + 1) % len(order)]))
+        merged[pair[1]] = merged[pair[0]]
+    return merged
+
+
 def latitude_bands(lat: np.ndarray) -> np.ndarray:
     """Area on the unit sphere, per radian of longitude, of the bands around ascending or descending
     rows (degrees).
