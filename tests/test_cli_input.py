@@ -361,3 +361,18 @@ def test_units_of_datasets_stay_in_tables(folder):
         "inspect", "series.nc", "--select", "time=1982-01-16", "--select", "time=1982-02", code=2
     )
     assert "once for a NAME" in twice.stderr
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_isolated_points_are_found_in_the_file(seed, folder):
+    """By the row of the file, whichever rows were left out before it."""
+    rng = np.random.default_rng(seed)
+    points = SPHERE.sample(150, seed=seed)
+    far, *missing = rng.choice(150, 6, replace=False)
+    points[far] *= 30.0
+    table = pd.DataFrame(points, columns=["x", "y", "z"])
+    vectors = pd.DataFrame(np.cross(points, [0.0, 0.0, 1e-3]), columns=["vx", "vy", "vz"])
+    vectors.loc[missing, "vx"] = np.nan
+    table.join(vectors).to_csv("far.csv", index=False)
+    said = run("inspect", "far.csv", "--drop-missing", code=2).stderr
+    assert f"is row {far + 1}, x {points[far, 0]:.6g}," in said

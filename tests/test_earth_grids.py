@@ -219,12 +219,98 @@ def test_regions_end_and_global_grids_do_not(column):
             assert np.allclose(longitude_widths(chosen)[[0, -1]], ends)
 
 
+CALLS = {
+    "smooth": lambda d: earth.smooth(d, "3000 km"),
+    "divergence": earth.divergence,
+    "vorticity": earth.vorticity,
+    "decompose": earth.decompose,
+    "spectrum": lambda d: earth.spectrum(d, ["5000 km"]),
+}
+
+
+def still_field(lat, lon):
+    ds = dataset(lat, lon)
+    return wind(ds, np.zeros((len(earth.Grid.of(ds)), 2)))
+
+
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_missing_column_is_said(column):
-    lon = np.delete(columns(column, 5.0), 9)
-    field = wind(dataset(np.arange(-80, 81, 5.0), lon), np.zeros((33 * len(lon), 2)))
+@pytest.mark.parametrize("missing", [1, 2, 3, 8])
+def test_missing_columns_are_said_wherever_they_are(column, missing):
+    full = columns(column, 5.0)
+    lat = np.arange(-80, 81, 5.0)
+    for start in range(5, len(full) - missing, 10):
+        lon = np.delete(full, start + np.arange(missing))
+        for order in (lon, lon[::-1], (lon + 180) % 360 - 180):
+            with pytest.warns(SuspiciousDataWarning, match="columns are missing") as caught:
+                earth.Grid.of(dataset(lat, order)).warn_of_gaps()
+            assert f"{full[start - 1]:g} to {full[(start + missing) % len(full)]:g}" in str(
+                caught[0].message
+            )
+
+
+@pytest.mark.parametrize("step", [1.0, 5.0, 15.0])
+@pytest.mark.parametrize("missing", [1, 2])
+def test_columns_missing_at_the_seam_are_said(step, missing):
+    lon = np.arange(0, 360, step)
+    for order in (lon[missing:], lon[:-missing], lon[:-missing] - 180):
+        with pytest.warns(SuspiciousDataWarning, match="columns are missing"):
+            earth.Grid.of(dataset(np.arange(-80, 81, 5.0), order)).warn_of_gaps()
+
+
+@pytest.mark.parametrize("row", ["pole", "Gaussian", "stretched", "0.5", "1.0"])
+@pytest.mark.parametrize("missing", [1, 2, 5])
+def test_missing_rows_are_said_wherever_they_are(row, missing):
+    full = rows(row, 5.0)
+    first = 1 if row == "pole" else 2
+    for start in range(first, len(full) - missing - 1, 4):
+        lat = np.delete(full, start + np.arange(missing))
+        for order in (lat, lat[::-1]):
+            with pytest.warns(SuspiciousDataWarning, match="rows are missing") as caught:
+                earth.Grid.of(dataset(order, columns("even", 30.0))).warn_of_gaps()
+            assert f"{full[start - 1]:g} to {full[start + missing]:g}" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("start", range(4, 60, 7))
+def test_two_gaps_around_one_column_or_row_are_said(start):
+    lat = np.linspace(-90, 90, 91)
+    lon = np.arange(0, 360, 5.0)
     with pytest.warns(SuspiciousDataWarning, match="columns are missing"):
-        earth.vorticity(field)
+        earth.Grid.of(dataset(lat, np.delete(lon, [start, start + 2]))).warn_of_gaps()
+    with pytest.warns(SuspiciousDataWarning, match="rows are missing"):
+        earth.Grid.of(dataset(np.delete(lat, [start, start + 2]), lon)).warn_of_gaps()
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("column", COLUMNS)
+def test_whole_grids_and_regions_have_no_gaps(row, column):
+    """Warnings are errors."""
+    lat = rows(row, 5.0)
+    lon = columns(column, 5.0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        south, north = np.sort(rng.choice(len(lat), 2, replace=False))
+        start = rng.integers(len(lon))
+        count = rng.integers(1, len(lon) - 6)
+        region = np.roll(lon, -start)[:count]
+        for order in (region, region[::-1], (region + 180) % 360 - 180, lon):
+            earth.Grid.of(dataset(lat[south : north + 1], order)).warn_of_gaps()
+
+
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.BoundaryWarning")
+@pytest.mark.parametrize("axis", ["columns", "rows"])
+def test_every_call_says_what_is_missing(axis):
+    """Whatever was called before: cells are cached, the warning is not."""
+    lat = np.arange(-80, 81, 10.0)
+    lon = np.arange(0, 360, 10.0)
+    lat, lon = (lat, np.delete(lon, [9, 10])) if axis == "columns" else (np.delete(lat, 7), lon)
+    field = still_field(lat, lon)
+    for first, second in itertools.product(CALLS.values(), repeat=2):
+        clear_caches()
+        for call in (first, second):
+            with pytest.warns(SuspiciousDataWarning, match=f"{axis} are missing") as caught:
+                call(field)
+            said = [w for w in caught if f"{axis} are missing" in str(w.message)]
+            assert len(said) == 1 and said[0].filename == __file__
 
 
 @pytest.mark.parametrize("column", ["even", "smooth", "jump"])
@@ -303,3 +389,42 @@ def test_layouts_of_one_place_are_different_grids():
     assert len({grid.token for grid in grids}) == len(grids)
     again = [earth.Grid.of(ds) for ds in layouts(rows("1.0", 15.0), columns("even", 15.0))]
     assert grids == again
+
+
+@pytest.mark.parametrize("offset", [1e-7, 1e-4, 1e-2, 0.05, 0.1])
+@pytest.mark.parametrize("step", [5.0, 10.0])
+def test_rows_and_columns_that_are_rounded_count_once(offset, step):
+    """A row next to a pole is at the pole, and a column next to another one is that."""
+    lat = np.linspace(-90, 90, round(180 / step) + 1)
+    lon = np.arange(0, 360, step)
+    field = wind(dataset(lat, lon), at_points(rotating(lat, lon)))
+    near_poles = lat.copy()
+    near_poles[[0, -1]] = [-90 + offset * step / 20, 90 - offset * step / 20]
+    repeated = np.append(lon, 360 - offset * step / 200)
+    for call in (earth.vorticity, lambda d: earth.smooth(d, "3000 km")["u"]):
+        expected = call(field).values
+        size = np.abs(expected).max()
+        found = call(field.assign_coords(lat=near_poles)).values
+        assert np.abs(found - expected).max() < 1e-6 * size
+        twice = xr.concat([field, field.isel(lon=[0])], "lon").assign_coords(lon=repeated)
+        found = call(twice).isel(lon=slice(0, len(lon))).values
+        assert np.abs(found - expected).max() < 1e-6 * size
+
+
+def rotating(lat, lon):
+    """The rotation about a tilted axis."""
+    grid = earth.Grid.of(dataset(lat, lon))
+    flow = np.cross([0.3, 0.2, 0.9], grid.points)
+    return wind(dataset(lat, lon), np.einsum("nxa,nx->na", grid.frames, flow))
+
+
+@pytest.mark.parametrize("axis", ["latitude", "longitude"])
+def test_one_row_or_column_has_no_derivative_across(axis):
+    lat, lon = np.arange(-60, 61, 10.0), np.arange(0, 360, 10.0)
+    for value in (-30.0, 0.0, 50.0):
+        lines = (np.array([value]), lon) if axis == "latitude" else (lat, np.array([value]))
+        field = rotating(*lines)
+        for name in ("divergence", "vorticity"):
+            with pytest.warns(SuspiciousDataWarning, match=f"one {axis} only, {value:g} degrees"):
+                CALLS[name](field)
+        earth.smooth(field, "3000 km")  # warnings are errors

@@ -140,6 +140,25 @@ def test_pyg_clouds_with_isolated_points(pyg):
     assert graph.degrees.min() == 1
 
 
+@pytest.mark.parametrize("distance", [30.0, 1e3, 1e6, 1e12])
+@pytest.mark.parametrize("normals", [False, True])
+def test_clouds_with_far_outliers_are_not_widened(pyg, distance, normals):
+    from torch_geometric.data import Data
+
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        points = tb.manifolds.Sphere(2).sample(150, seed=seed)
+        far = np.sort(rng.choice(150, 2, replace=False))
+        normal = torch.from_numpy(points.copy())
+        points[far] *= distance
+        data = Data(pos=torch.from_numpy(points), name=f"cloud {seed}")
+        if normals:
+            data.normal = normal
+        with pytest.raises(IsolatedPointsError, match=f"cloud {seed}.*first: {far[0]},") as caught:
+            AttachBundle(neighbors=12, widen=True, dim=2)(data)
+        assert caught.value.point == far[0]
+
+
 def test_pyg_data_that_hold_no_bundle_are_refused(pyg):
     from torch_geometric.data import Data
 

@@ -16,6 +16,7 @@ from tangentbundle.errors import (
     UnitsError,
 )
 from tangentbundle.io import Request, read_field, write_field
+from tangentbundle.io.field import warn_if_suspicious
 
 PAIRS = {
     "levels": ("u850", "v850"),
@@ -131,6 +132,9 @@ LABELS = {
     "Zeit": ["20260101", "20260102", "20260103"],
     "tag": ["1.1.2026", "2.1.2026", "3.1.2026"],
     "Hour": [0, 6, 12],
+    "level": [1000, 850, 500],
+    "profondeur": [0.5, 10.0, 30.25],
+    "run": ["a", "b", "c"],
 }
 
 
@@ -141,7 +145,8 @@ def test_series_are_not_taken_for_duplicates(name, suffix, tmp_path):
     rng, n = np.random.default_rng(0), 20
     places = pd.DataFrame({"lat": 60 * rng.random(n), "lon": 60 * rng.random(n)})
     rows = [
-        places.assign(u=rng.random(n), v=rng.random(n), **{name: label}) for label in LABELS[name]
+        places.assign(u=rng.random(n), v=rng.random(n), t=rng.random(n), **{name: label})
+        for label in LABELS[name]
     ]
     series, path = pd.concat(rows), tmp_path / f"a.{suffix}"
 
@@ -161,10 +166,92 @@ def test_series_are_not_taken_for_duplicates(name, suffix, tmp_path):
     assert "drop_duplicates" not in str(caught.value)
     with pytest.warns(SuspiciousDataWarning, match="40 of 60 rows are left out"):
         assert len(read_field(path, Request(drop_duplicates=True)).space) == n
-    write(pd.concat([rows[0], rows[0]]))  # true duplicates
+    twice = pd.concat([rows[0], rows[0]])  # true duplicates, also if rows have numbers
+    write(twice)
+    with pytest.raises(InvalidInputError, match="drop_duplicates=True"):
+        read_field(path)
+    write(twice.assign(number=range(5, 5 + len(twice))))
     with pytest.raises(InvalidInputError, match="drop_duplicates=True"):
         read_field(path)
     assert len(read_field(path, Request(drop_duplicates=True)).space) == n
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "nc"])
+@pytest.mark.parametrize(
+    ("places", "used", "unused"),
+    [
+        *((("lat", "lon"), ("u10", "v10"), pair) for pair in PAIRS.values() if "first" not in pair),
+        (("lat", "lon"), ("u10", "v10"), ("tauu", "tauv")),
+        (("lat", "lon"), ("u", "v"), ("ux", "uy")),
+        (("x", "y"), ("vx", "vy"), ("ux", "uy")),
+        (("x", "y"), ("vx", "vy"), ("tauu", "tauv")),
+        (("x", "y", "z"), ("vx", "vy", "vz"), ("B_x", "B_y", "B_z")),
+        (("pc1", "pc2", "pc3"), ("dpc1", "dpc2", "dpc3"), ("apc1", "apc2", "apc3")),
+    ],
+)
+def test_second_vectors_of_tables_are_named(places, used, unused, suffix, tmp_path, monkeypatch):
+    """Not if the user chose, and not numbers that are no vectors."""
+    if suffix == "nc" and places[0] == "lat":
+        pytest.skip("datasets on the globe have a test of their own")
+    rng = np.random.default_rng(0)
+    monkeypatch.chdir(tmp_path)
+    names = (*places, *used, "nx", "ny", "nz", "u10_std", "v10_std", "uncertainty", "visibility")
+    columns = {name: rng.standard_normal(40) for name in names}
+    path = tmp_path / f"a.{suffix}"
+
+    def write(table):
+        frame = pd.DataFrame(table)
+        if suffix == "csv":
+            frame.to_csv(path, index=False)
+        elif suffix == "parquet":
+            frame.to_parquet(path, index=False)
+        elif suffix == "npz":
+            np.savez(path, **table)
+        else:
+            xr.Dataset({name: ("point", a) for name, a in table.items()}).to_netcdf(path)
+
+    write(columns)
+    read_field(path)  # warnings are errors
+    write(columns | {name: rng.standard_normal(40) for name in unused})
+    with pytest.warns(SuspiciousDataWarning, match=f"{', '.join(unused)} not") as caught:
+        assert read_field(path).names == used
+    assert len(caught) == 1
+    assert read_field(path, Request(vectors=unused)).names == unused
+    assert f"--vectors {','.join(unused)}" in run("inspect", path.name, "-k", "0").stderr
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_are_numbered_as_in_the_file(seed, suffix, tmp_path):
+    """Also where rows before them were left out."""
+    rng = np.random.default_rng(seed)
+    n = 40
+    table = {name: rng.standard_normal(n) for name in ("x", "y", "z", "vx", "vy", "vz")}
+    missing = rng.choice(n, 5, replace=False)
+    table["vx"][missing] = np.nan
+    rest = np.setdiff1d(np.arange(n), missing)
+    chosen = rng.choice(rest, 3, replace=False)
+
+    def read(columns, **options):
+        path = tmp_path / f"a.{suffix}"
+        if suffix == "csv":
+            pd.DataFrame(columns).to_csv(path, index=False)
+        elif suffix == "parquet":
+            pd.DataFrame(columns).to_parquet(path, index=False)
+        else:
+            np.savez(path, **columns)
+        return read_field(path, Request(drop_missing=True, **options))
+
+    twice = {name: a.copy() for name, a in table.items()}
+    for a in twice.values():
+        a[chosen[1]] = a[chosen[0]]
+    with pytest.raises(InvalidInputError, match=rf"first: row {chosen[:2].max() + 1}\)"):
+        read(twice)
+    strong = table | {"vz": np.where(np.arange(n) == chosen[2], 1e3, table["vz"])}
+    field = read(strong)
+    with pytest.warns(SuspiciousDataWarning, match=rf"row {chosen[2] + 1} has"):
+        warn_if_suspicious(field)
+    assert [field.row_in_file(k) - 1 for k in range(len(rest))] == rest.tolist()
 
 
 @pytest.mark.parametrize(("n", "fields"), [(30, 1), (30, 4), (12, 12), (12, 3)])

@@ -1,9 +1,12 @@
 """Whatever trains can be saved: every part and network of a registry comes back with the same
 outputs."""
 
+import datetime
+import enum
 import functools
 import io
 import json
+import pathlib
 import sys
 
 import network_parts
@@ -343,3 +346,43 @@ def test_forged_names_of_torch_are_refused(name, tmp_path):
         )
         with pytest.raises(DamagedFileError, match="no network"):
             tb.load(tmp_path / "net")
+
+
+class Fruit(enum.Enum):
+    APPLE = 1
+
+
+class WithOption(tb.nn.Configured):
+    """A network with an argument that it keeps."""
+
+    def __init__(self, option):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x, operator):
+        return self.weight * x
+
+
+NO_JSON = {
+    "set": {1, 2},
+    "frozenset": frozenset({1}),
+    "complex": 1 + 2j,
+    "Enum": Fruit.APPLE,
+    "bytes": b"a",
+    "path": pathlib.Path("a"),
+    "device": torch.device("cpu"),
+    "date": datetime.date(2026, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_values_without_description_are_named_with_a_remedy(name, tmp_path):
+    value = NO_JSON[name]
+    for option in (value, [value], {"key": (value,)}):
+        with pytest.raises(InvalidInputError, match=r"as its option cannot be saved.*: give"):
+            tb.save(WithOption(option), tmp_path / "a.safetensors")
+    net = tb.nn.TNN([1, 2, 1])
+    net.extra = value
+    with pytest.raises(InvalidInputError, match="attribute extra"):
+        tb.save(net, tmp_path / "a.safetensors")
+    assert not (tmp_path / "a.safetensors").exists()

@@ -5,8 +5,9 @@ import pytest
 import torch
 from spaces import bundle_of
 
+import tangentbundle as tb
 from tangentbundle import LinearOperator
-from tangentbundle.errors import NonFiniteError
+from tangentbundle.errors import InvalidInputError, NonFiniteError
 from tangentbundle.manifolds import KleinBottle, Sphere
 from tangentbundle.testing import (
     OperatorContract,
@@ -167,3 +168,46 @@ def test_signals_are_reproducible():
     assert x.shape == (lap.num_points, 2, 3) and x.dtype == lap.dtype
     assert torch.equal(x, random_signal(lap, channels=3, seed=5))
     assert not torch.equal(x, random_signal(lap, channels=3, seed=6))
+
+
+INVARIANT = [
+    lambda lap, x: torch.linalg.vector_norm(lap @ x, dim=-2),
+    lambda lap, x: torch.linalg.vector_norm(lap @ x, dim=-2, keepdim=True),
+    lambda lap, x: lap.inner(x, lap @ x),
+    lambda lap, x: float(lap.norm(x).sum()) * torch.ones(()),
+    lambda lap, x: lap.inner(x, lap @ x).numpy(),
+]
+NOT_INVARIANT = [
+    lambda lap, x: (lap @ x).sum(dim=-2),
+    lambda lap, x: x.sum(),
+    lambda lap, x: x[0, 0],
+]
+
+
+@pytest.mark.parametrize("check", [assert_gauge_equivariant, assert_rotation_equivariant])
+@pytest.mark.parametrize("bundle", BUNDLES[:3], ids=repr)
+def test_numbers_are_checked_for_invariance(check, bundle):
+    for function in INVARIANT:
+        check(function, bundle)
+    if check is assert_gauge_equivariant:
+        for function in NOT_INVARIANT:
+            with pytest.raises(AssertionError, match="not equivariant"):
+                check(function, bundle)
+
+
+NO_FUNCTIONS = [None, 3, "net", torch.ones(3), tb.nn.TNN([1, 2, 1])]
+COMPLEX = torch.ones(2, dtype=torch.cfloat)
+NO_OUTPUTS = [None, "text", (1, 2), 1.0, COMPLEX, torch.ones(2, device="meta")]
+
+
+@pytest.mark.parametrize("check", [assert_gauge_equivariant, assert_rotation_equivariant])
+def test_what_cannot_be_checked_is_refused(check):
+    for function in NO_FUNCTIONS:
+        with pytest.raises(InvalidInputError, match=r"expected function\(laplacian, x\)"):
+            check(function, BUNDLES[0])
+    check(tb.Heat(0.1), BUNDLES[0])  # filters are called so
+    for output in NO_OUTPUTS:
+        with pytest.raises(InvalidInputError, match="the function"):
+            check(lambda lap, x, output=output: output, BUNDLES[0])
+    with pytest.raises(InvalidInputError, match="expected a TangentBundle"):
+        check(product, BUNDLES[0].laplacian())

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
+import enum
 import functools
+import os
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,6 +60,17 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 Foreign = type | Callable[..., Any]
 
+REMEDIES: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((set, frozenset), "A set, which has no order: give a tuple or a list, such as sorted(values)"),
+    ((complex,), "A complex number: give its real and imaginary part as two numbers"),
+    ((enum.Enum,), "A member of an Enum: give its name or its value, and look it up in __init__"),
+    ((bytes, bytearray, memoryview), "Bytes: give text, or an array of numbers"),
+    ((os.PathLike,), "A path: give text, str(path)"),
+    ((datetime.date, datetime.time, datetime.timedelta), "A date or time: give text or a number"),
+    ((torch.device,), "A device: give text, str(device); load() places networks on the CPU"),
+)
+"""What to do with values of types that JSON does not have."""
+
 
 def path_of(part: Any) -> str:
     """Where a class or function is defined, ``module:name``."""
@@ -85,6 +99,10 @@ class Description:
         self.foreign: list[Foreign] = []
         self._names: dict[int, str] = {}
         self._originals: list[Any] = []  # these stay, and so do their ids
+        self._path: list[str] = []  # names of the attributes that lead to the value at hand
+
+    def _refusal(self, value: Any, reason: str) -> InvalidInputError:
+        return unsaveable(value, reason, ".".join(self._path))
 
     def encode(self, value: Any) -> Any:
         """JSON that ``Builder.build`` understands."""
@@ -111,7 +129,7 @@ class Description:
         if isinstance(value, functools.partial):
             return {"partial": self.encode([value.func, value.args, value.keywords])}
         if isinstance(value, type):
-            raise unsaveable(value, "A class among the arguments: give an object of it")
+            raise self._refusal(value, "A class among the arguments: give an object of it")
         for name, function in FUNCTIONS.items():
             if function is value:
                 return {"function": name}
@@ -125,11 +143,11 @@ class Description:
             try:
                 tensor = torch.from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
             except TypeError as error:
-                raise unsaveable(value, f"An array of {value.dtype}: use numbers") from error
+                raise self._refusal(value, f"An array of {value.dtype}: use numbers") from error
         else:
             tensor = value.detach()
         if tensor.layout != torch.strided:
-            raise unsaveable(
+            raise self._refusal(
                 value, "A sparse tensor: use a dense one, or an argument that it follows from"
             )
         name = self._names.setdefault(id(value), f"{TENSOR_PREFIX}{len(self.tensors)}")
@@ -144,15 +162,17 @@ class Description:
 
     def _encode_function(self, function: Any) -> Any:
         if isinstance(function, types.MethodType):
-            raise unsaveable(
+            raise self._refusal(
                 function,
                 "A method of an object: write a function, or a class derived from Activation",
             )
         if isinstance(function, types.FunctionType):
             if function.__name__ == "<lambda>":
-                raise unsaveable(function, "A lambda has no name: write a function with one (def)")
+                raise self._refusal(
+                    function, "A lambda has no name: write a function with one (def)"
+                )
             if function.__closure__:
-                raise unsaveable(
+                raise self._refusal(
                     function,
                     (
                         "A function that uses variables around it: write functools.partial or a "
@@ -172,9 +192,12 @@ class Description:
         if is_torch_module(kind):
             return {"module": kind.__name__, "state": self._encode_module(value)}
         if kind.__module__.startswith("tangentbundle.") and not isinstance(value, KINDS):
-            raise unsaveable(value, "Not a part of networks")
+            raise self._refusal(value, "Not a part of networks")
+        for types_of_value, reason in REMEDIES:
+            if isinstance(value, types_of_value):
+                raise self._refusal(value, reason)
         if not _is_plain(value):
-            raise unsaveable(
+            raise self._refusal(
                 value, "An object with more than attributes, such as a file or a lock: leave it out"
             )
         self.foreign.append(kind)
@@ -187,12 +210,17 @@ class Description:
         return {"class": path, "state": self._encode_named(vars(value))}
 
     def _encode_named(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {name: self.encode(value) for name, value in values.items()}
+        encoded = {}
+        for name, value in values.items():
+            self._path.append(str(name))
+            encoded[name] = self.encode(value)
+            self._path.pop()
+        return encoded
 
     def _encode_module(self, module: torch.nn.Module) -> dict[str, Any]:
         """A module without recorded arguments, by its attributes, tensors and submodules."""
         if any(getattr(module, name, None) for name in HOOKS):
-            raise unsaveable(module, "A module with hooks: remove them")
+            raise self._refusal(module, "A module with hooks: remove them")
         state = vars(module)
         own = {name: value for name, value in state.items() if name not in MODULE_FIELDS}
         return {
@@ -236,12 +264,11 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def unsaveable(value: Any, reason: str) -> InvalidInputError:
+def unsaveable(value: Any, reason: str, attribute: str = "") -> InvalidInputError:
     """The error about a value that has no description; ``reason`` begins a sentence that ends with
-    the remedy."""
-    return InvalidInputError(
-        f"a network with {value!r:.200} in its architecture cannot be saved. {reason}."
-    )
+    the remedy, ``attribute`` is the name of the attribute or argument that holds the value."""
+    place = f" as its {attribute}" if attribute else " in its architecture"
+    return InvalidInputError(f"a network with {value!r:.200}{place} cannot be saved. {reason}.")
 
 
 class Builder:
@@ -449,8 +476,22 @@ def _changed(module: torch.nn.Module, other: torch.nn.Module) -> Iterator[str]:
         for each in (value, vars(other).get(name)):
             with contextlib.suppress(InvalidInputError, RecursionError):
                 descriptions.append(Description().encode(each))
-        if len(descriptions) == 2 and repr(descriptions[0]) != repr(descriptions[1]):
+        if len(descriptions) == 2:
+            if repr(descriptions[0]) != repr(descriptions[1]):
+                yield name
+        elif not _is_same_value(value, vars(other).get(name)):
             yield name
+
+
+def _is_same_value(value: Any, other: Any) -> bool:
+    """Whether two values without descriptions are equal, such as sets; true where they have no
+    values to compare, as functions and locks."""
+    if type(value).__eq__ is object.__eq__:
+        return value is other or not isinstance(value, enum.Enum)
+    try:
+        return bool(value == other)
+    except (TypeError, ValueError, RuntimeError):
+        return True
 
 
 def count_parts(notes: Any) -> int:

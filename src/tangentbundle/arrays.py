@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from .errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
-from .transforms import is_seen
+from .errors import DeviceError, DTypeError, InvalidInputError, NonFiniteError, ShapeError
+from .transforms import is_in_functional_transform, is_seen
 
 Array = Any
 """A torch tensor, a NumPy array, or what NumPy can read."""
@@ -43,10 +43,34 @@ class ArrayKind:
         return tensor.to(self.device, self.dtype)
 
 
-def host(value: Any) -> np.ndarray:
+def require_values(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Refuse tensors of the meta device, which have shapes but no numbers."""
+    if tensor.device.type == "meta":
+        raise DeviceError(
+            f"{name} is on the meta device, which holds no numbers. Give a tensor on the CPU or a "
+            "GPU, on the device of the other tensors."
+        )
+    return tensor
+
+
+def outside_functional_transform(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Refuse tensors of ``torch.func``, whose numbers cannot be read while it is under way."""
+    if is_in_functional_transform(tensor):
+        raise InvalidInputError(
+            f"{name} belongs to a transform of torch.func (grad, jvp, vmap), and its numbers are "
+            "needed here, where no derivative is known. Build bundles and operators, and decompose "
+            "fields, before the transform; products with operators, filters and networks have "
+            "derivatives in the signal, and DifferentiableBundle has them in the points."
+        )
+    return tensor
+
+
+def host(value: Any, name: str = "a tensor") -> np.ndarray:
     """A NumPy copy of a tensor, floats in float64; anything else as NumPy reads it."""
     if not isinstance(value, torch.Tensor):
         return np.asarray(value)
+    require_values(value, name)
+    outside_functional_transform(value, name)
     return (value.double() if value.is_floating_point() else value).cpu().numpy()
 
 
@@ -137,6 +161,9 @@ def _from_numpy(value: Any, name: str) -> torch.Tensor:
 
 def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """Refuse NaN and infinity, saying where the first one is."""
+    require_values(tensor, name)
+    if tensor.device.type == "cpu":
+        outside_functional_transform(tensor, name)
     if tensor.numel() and not _surely_finite(tensor):
         bad = ~torch.isfinite(tensor)
         if bool(bad.any()):
@@ -170,6 +197,7 @@ def points_tensor(points: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
         raise ShapeError(
             f"{name} must have shape (n, D), one point a row, got {tuple(tensor.shape)}."
         )
+    outside_functional_transform(tensor, name)
     return finite(tensor.detach(), name), kind
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arrays import Array, ArrayKind, float_tensor, host, points_tensor
+from .arrays import Array, ArrayKind, float_tensor, host, points_tensor, require_values
 from .errors import (
     DisconnectedWarning,
     DuplicatePointsWarning,
@@ -186,7 +186,8 @@ class Clouds:
 def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
     """Points, the number of each point's cloud, and the sizes of the clouds; checked."""
     x, _ = points_tensor(points, "points")
-    float_tensor(batch, "batch")  # refuses all that is no array of numbers
+    # refuses all that is no array of numbers
+    require_values(float_tensor(batch, "batch")[0], "batch")
     numbers = torch.as_tensor(batch, device=x.device)
     if numbers.shape != x.shape[:1] or numbers.is_floating_point():
         got = f"{tuple(x.shape)} and {numbers.dtype} {tuple(numbers.shape)}"

@@ -3,11 +3,18 @@
 import sys
 import types
 import warnings
+from typing import Self
 
 
-def warn(message: str, category: type[Warning]) -> None:
-    """Give a warning that points at the line of the user, who called into the library."""
-    warnings.warn(message, category, stacklevel=_level_outside())
+def warn(message: str, category: "type[TangentBundleWarning]", point: int | None = None) -> None:
+    """Give a warning that points at the line of the user, who called into the library.
+
+    ``point`` is the number of the point that the message names, as the caller counts them.
+    """
+    warning = category(message)
+    if point is not None:
+        warning.at_point(point)
+    warnings.warn(warning, stacklevel=_level_outside())
 
 
 def _level_outside() -> int:
@@ -21,7 +28,19 @@ def _level_outside() -> int:
     return level
 
 
-class TangentBundleError(Exception):
+class AtPoint:
+    """What errors and warnings about one of many points have in common."""
+
+    point: int | None = None
+    """Number of the point that the message names, counted from 0 as the caller gave the points."""
+
+    def at_point(self, number: int) -> Self:
+        """The same error, with the number of its point."""
+        self.point = int(number)
+        return self
+
+
+class TangentBundleError(AtPoint, Exception):
     """Base of every error raised on purpose by this library."""
 
 
@@ -120,7 +139,7 @@ class BusyFolderError(TangentBundleError, RuntimeError):
     """Another process is writing in the same folder."""
 
 
-class TangentBundleWarning(UserWarning):
+class TangentBundleWarning(AtPoint, UserWarning):
     """Base of every warning given on purpose by this library."""
 
 

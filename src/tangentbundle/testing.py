@@ -17,13 +17,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 
-from .arrays import positive_integer
+from .arrays import positive_integer, require_values
 from .bundle import TangentBundle
 from .errors import InvalidInputError, ShapeError
+from .nn import Configured
 from .operators import ConnectionLaplacian, LinearOperator
 
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-9}
@@ -77,7 +79,8 @@ def assert_gauge_equivariant(
     seed: int = 0,
     channels: int | None = None,
 ) -> None:
-    """The same ambient output after a random O(d) change of every frame.
+    """The same ambient output after a random O(d) change of every frame; outputs that are no
+    fields ``(n, d, c)``, such as classes or lengths, must stay as they are.
 
     ``function(laplacian, x)`` is run with the bundle's frames and with turned ones, on signals with
     ``channels`` channels; by default two, or one if the function refuses two with a ``ShapeError``.
@@ -87,6 +90,7 @@ def assert_gauge_equivariant(
     >>> net = tb.nn.TNN([1, 4, 1], step=0.1).double()
     >>> assert_gauge_equivariant(lambda laplacian, x: net(x, laplacian), bundle)
     """
+    _check_function(function, bundle)
     turns = torch.from_numpy(random_orthogonal(bundle.num_points, bundle.rank, seed))
     _assert_same_field(
         function, bundle, torch.eye(bundle.ambient_dim), turns, tol, "change of frames", channels
@@ -101,8 +105,9 @@ def assert_rotation_equivariant(
     seed: int = 0,
     channels: int | None = None,
 ) -> None:
-    """The rotated output when points and field are rotated together in ambient space; ``channels``
-    as above."""
+    """The rotated output when points and field are rotated together in ambient space, and the same
+    output if it is no field; ``channels`` as above."""
+    _check_function(function, bundle)
     rotation = torch.from_numpy(random_orthogonal(1, bundle.ambient_dim, seed)[0])
     _assert_same_field(
         function, bundle, rotation, torch.eye(bundle.rank), tol, "rotation of space", channels
@@ -133,7 +138,47 @@ def _signal_for(
     )
 
 
-def _assert_same_field(function, bundle, rotation, turns, tol, what, channels) -> None:
+def _output(function: FieldMap, laplacian: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
+    """What a function gives, as a tensor of real numbers."""
+    output = function(laplacian, x)
+    if isinstance(output, np.ndarray):
+        output = torch.from_numpy(output)
+    if not isinstance(output, torch.Tensor) or output.is_complex():
+        kind = output.dtype if isinstance(output, torch.Tensor) else type(output).__name__
+        raise InvalidInputError(
+            "the function must return one tensor of real numbers, a field (n, d, channels) or "
+            f"numbers that do not depend on the frames, got {kind}. Return that part of it."
+        )
+    return require_values(output, "the output of the function").detach()
+
+
+def _check_function(function: Any, bundle: Any) -> None:
+    """Refuse what cannot be called as ``function(laplacian, x)``, and what is no bundle."""
+    if isinstance(function, Configured):
+        raise InvalidInputError(
+            "expected function(laplacian, x), got a network, which takes the signal first. Give "
+            "lambda laplacian, x: net(x, laplacian)."
+        )
+    if not callable(function):
+        raise InvalidInputError(
+            "expected function(laplacian, x), such as lambda laplacian, x: net(x, laplacian), got "
+            f"{type(function).__name__}."
+        )
+    if not isinstance(bundle, TangentBundle):
+        raise InvalidInputError(
+            f"expected a TangentBundle, whose frames are changed, got {type(bundle).__name__}."
+        )
+
+
+def _assert_same_field(
+    function: FieldMap,
+    bundle: TangentBundle,
+    rotation: torch.Tensor,
+    turns: torch.Tensor,
+    tol: float | None,
+    what: str,
+    channels: int | None,
+) -> None:
     """The rotated output on a bundle that is rotated in space and whose frames are turned."""
     frames, points = torch.as_tensor(bundle.frames), torch.as_tensor(bundle.points)
     rotation, turns = rotation.to(frames), turns.to(frames)
@@ -145,12 +190,16 @@ def _assert_same_field(function, bundle, rotation, turns, tol, what, channels) -
             points, rotated @ turns, eps=bundle.eps, kernel=bundle.kernel
         )
     laplacian = bundle.laplacian()
-    tol = TOLERANCE[laplacian.dtype] if tol is None else tol
     x = _signal_for(function, laplacian, channels)
     moved = other.to_coordinates(rotated @ x)
-    error = relative_error(
-        rotated @ turns @ function(other.laplacian(), moved), rotated @ function(laplacian, x)
-    )
+    expected = _output(function, laplacian, x)
+    got = _output(function, other.laplacian(), moved)
+    if tol is None:
+        tol = TOLERANCE.get(expected.dtype, TOLERANCE[laplacian.dtype])
+    if expected.ndim >= 3 and expected.shape[-3:-1] == x.shape[-3:-1]:
+        expected = rotated @ expected.to(rotated)
+        got = rotated @ turns @ got.to(rotated)
+    error = relative_error(got, expected)
     assert error < tol, (
         f"not equivariant under {what}: relative difference {error:.2g}, allowed {tol:.2g}"
     )

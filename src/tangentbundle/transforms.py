@@ -31,15 +31,18 @@ def has_tangent(tensor: torch.Tensor) -> bool:
     return forward_ad.unpack_dual(tensor).tangent is not None
 
 
+def is_in_functional_transform(tensor: torch.Tensor) -> bool:
+    """Whether a tensor belongs to a transform of ``torch.func`` that is under way."""
+    functorch = torch._C._functorch
+    # tensors of transforms that have ended stay wrapped, with a negative level
+    return functorch.is_functorch_wrapped_tensor(tensor) and functorch.maybe_get_level(tensor) >= 0
+
+
 def is_transformed(value: Any) -> bool:
     """Whether a value is a tensor that belongs to a transform under way, or carries a tangent."""
     if not isinstance(value, torch.Tensor):
         return False
-    functorch = torch._C._functorch
-    if functorch.is_functorch_wrapped_tensor(value):
-        # tensors of transforms that have ended stay wrapped, with a negative level
-        return functorch.maybe_get_level(value) >= 0
-    return has_tangent(value)
+    return is_in_functional_transform(value) or has_tangent(value)
 
 
 def is_seen(tensor: torch.Tensor) -> bool:

@@ -102,6 +102,20 @@ class Job:
             tb.io.check_output(found, output)
         return found
 
+    def place_in_file(self, problem: Any) -> str:
+        """Where in the file the point lies that an error or warning names; empty if it names
+        none."""
+        point = getattr(problem, "point", None)
+        field = self.summary.before
+        if point is None or field is None or not 0 <= point < len(field.space):
+            return ""
+        names = field.space.names
+        numbers = zip(names, field.space.coordinates[point], strict=True)
+        place = ", ".join(f"{name} {number:.6g}" for name, number in numbers)
+        on_grid = isinstance(field.origin, tb.io.datasets.GridFile)
+        row = "" if on_grid else f"row {field.row_in_file(point)}, "
+        return f" Point {point} is {row}{place}."
+
     def show(self, table: tb.io.Table) -> None:
         """Print a table after the summary and add it to the report."""
         self.summary.table, self.appendix = table, f"\n\n{table.text()}"
@@ -308,7 +322,9 @@ def _run(
                 job.check_report()
             work(job)
         summary = job.summary
-        summary.warnings += dict.fromkeys(as_options(str(w.message), options) for w in caught)
+        summary.warnings += dict.fromkeys(
+            as_options(str(w.message) + job.place_in_file(w.message), options) for w in caught
+        )
         summary.notes = [as_options(note, options) for note in summary.notes]
         summary.seconds = time.perf_counter() - started
         if job.report is not None:
@@ -331,7 +347,9 @@ def _run(
         if isinstance(error, MemoryError):
             code, lines = 2, ["error: out of memory. Use fewer points or neighbours."]
         if isinstance(error, tb.errors.TangentBundleError):
-            code, lines = 2, [f"error: {error}", *(f"warning: {w.message}" for w in caught)]
+            code = 2
+            lines = [f"error: {error}{job.place_in_file(error)}"]
+            lines += [f"warning: {w.message}{job.place_in_file(w.message)}" for w in caught]
         for line in lines:
             typer.echo(" ".join(as_options(line, options).split()), err=True)
         raise typer.Exit(code) from None

@@ -21,6 +21,7 @@ from scipy import sparse
 
 from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError, warn
 from ..geometry.graph import NeighborGraph
+from ..geometry.ordering import first_of
 from ..geometry.search import nearest_distances, one_search
 from ..parallel import run_ranges
 
@@ -320,11 +321,12 @@ def local_fits(
             if not len(left):
                 break
     if len(left):
+        first = first_of(left, bundle.curve_order)[1]
         raise RankDeficientError(
-            f"the neighbours of {len(left)} of {n} points (first: {bundle.curve_order[left[0]]}, "
+            f"the neighbours of {len(left)} of {n} points (first: {first}, "
             f"counted from 0) do not span {d} directions, so that a gradient is not defined. Use "
             "more points, or a smaller dimension."
-        )
+        ).at_point(first)
     if linear:
         text = "have too few neighbours for the fit; it is linear there. Use more points."
         warn(f"{linear} of {n} points {text}", AccuracyWarning)

@@ -13,7 +13,7 @@ import torch
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..arrays import Array, finite, positive
+from ..arrays import Array, finite, outside_functional_transform, positive
 from ..errors import (
     AccuracyWarning,
     BoundaryError,
@@ -109,6 +109,8 @@ def helmholtz(
     ... }
     {'gradient': 0.0, 'rotational': 1.0, 'remainder': 0.0}
     """
+    if isinstance(field, torch.Tensor):
+        outside_functional_transform(field, "field")
     if has_boundary(bundle):
         raise BoundaryError(
             "the decomposition is made for closed manifolds, and these points end at a boundary, "

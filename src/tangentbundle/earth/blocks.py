@@ -156,6 +156,7 @@ class GridFields:
         Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or
         with ``keep`` have their values in the first result. ``cells`` are options of ``cells_of``.
         """
+        self.grid.warn_of_gaps()
         grid, count = self.grid, sum(len(self.names) if size == 2 else size for size in sizes)
 
         def one(batch: np.ndarray) -> list[np.ndarray]:

@@ -274,6 +274,7 @@ def denoise(
 @threads_by_size
 def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray.DataArray:
     fields = GridFields.of(ds, vectors)
+    fields.grid.warn_if_one_row()
     length, unit = _per_metre(fields.unit, 1)
 
     def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:

@@ -14,8 +14,15 @@ from scipy import sparse
 from ..errors import InvalidInputError, ShapeError, SuspiciousDataWarning, warn
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
+from .gaps import warn_of_gaps
 from .healpix import find_healpix, healpix_latlon
-from .volumes import Volumes, regular_volumes, voronoi_volumes
+from .volumes import (
+    Volumes,
+    merged_columns,
+    regular_volumes,
+    rounded_to_poles,
+    voronoi_volumes,
+)
 from .xarrays import coordinate, degrees, unit_of
 
 if TYPE_CHECKING:
@@ -121,6 +128,8 @@ class Grid:
     ) -> Grid:
         """The grid of rows ``lat`` and columns ``lon``, in degrees and any order."""
         shape = len(lat), len(lon)
+        if np.isfinite(lat).all() and np.isfinite(lon).all():
+            lat, lon = rounded_to_poles(lat), merged_columns(lon)
         if (
             not np.isfinite(lat).all()
             or not np.isfinite(lon).all()
@@ -221,8 +230,31 @@ class Grid:
     @property
     def areas(self) -> np.ndarray:
         """Areas of the cells on the unit sphere, ``(n,)``; times ``earth.RADIUS**2`` in square
-        metres."""
+        metres.
+
+        Warns of missing rows and columns, as ``warn_of_gaps`` does.
+        """
+        self.warn_of_gaps()
         return self.volumes.areas
+
+    def warn_if_one_row(self) -> None:
+        """Warn before derivatives if a regular grid has one row or one column only."""
+        if self.axes is None:
+            return
+        for axis, values in zip(("latitude", "longitude"), self.axes, strict=True):
+            if len(np.unique(values)) == 1:
+                warn(
+                    f"the grid has one {axis} only, {values[0]:g} degrees: derivatives across it "
+                    "are unknown and count as zero, so that divergence and vorticity are not "
+                    f"those of the field. Give at least two {axis}s.",
+                    SuspiciousDataWarning,
+                )
+
+    def warn_of_gaps(self) -> None:
+        """Warn if rows or columns of a regular grid are missing; each call warns, also if the cells
+        are cached."""
+        if self.axes is not None:
+            warn_of_gaps(*self.axes)
 
     @cached_property
     def _gather(self) -> sparse.csr_array | None:

@@ -15,12 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import SuspiciousDataWarning, warn
+from .gaps import column_steps, untouching
 from .triangles import Triangulation
-
-GAP_RATIO = 1.5
-"""Steps of longitude this many times as wide as both steps beside them are gaps: a missing column
-is twice as wide."""
 
 
 class Volumes(NamedTuple):
@@ -37,6 +33,48 @@ class Volumes(NamedTuple):
 POLE_SHARE = 0.01
 """Rows that would end within this share of a step from a pole end there: latitudes are rounded,
 often to float32."""
+
+
+SAME_SHARE = 1e-3
+"""Columns nearer to each other than this share of the typical step are one longitude, rounded: 0
+and 359.99999."""
+
+
+def rounded_to_poles(lat: np.ndarray) -> np.ndarray:
+    """Latitudes of rows (degrees), those nearer to a pole than ``POLE_SHARE`` of their step at it.
+
+    Otherwise the cells of such a row are so narrow that they determine the operator's largest
+    eigenvalue.
+
+    >>> rounded_to_poles(np.array([-89.9999, -60.0, 0.0, 89.0]))
+    array([-90.,  -60.,    0.,   89.])
+    """
+    rows = np.unique(lat)
+    if len(rows) < 2:
+        return lat
+    rounded = np.array(lat, np.float64)
+    for pole, row, next_row in ((-90.0, rows[0], rows[1]), (90.0, rows[-1], rows[-2])):
+        if 0 < abs(pole - row) < POLE_SHARE * abs(row - next_row):
+            rounded[lat == row] = pole
+    return rounded
+
+
+def merged_columns(lon: np.ndarray) -> np.ndarray:
+    """Longitudes of columns (degrees), those that coincide up to rounding made equal.
+
+    >>> merged_columns(np.array([0.0, 120.0, 240.0, 359.99999])) % 360
+    array([  0., 120., 240.,   0.])
+    """
+    order = np.argsort(lon % 360, kind="stable")
+    steps = column_steps((lon % 360)[order])
+    if len(steps) < 3:
+        return lon
+    same = (steps > 0) & (steps < SAME_SHARE * np.median(steps))
+    merged = np.array(lon, np.float64)
+    for k in np.flatnonzero(same):
+        pair = sorted((order[k], order[(k + 1) % len(order)]))
+        merged[pair[1]] = merged[pair[0]]
+    return merged
 
 
 def latitude_bands(lat: np.ndarray) -> np.ndarray:
@@ -57,7 +95,7 @@ def longitude_widths(lon: np.ndarray) -> np.ndarray:
     2.0
     """
     order = np.argsort(lon % 360)
-    east, west = _half_widths(_steps((lon % 360)[order]))
+    east, west = _half_widths(column_steps((lon % 360)[order]))
     return np.radians(east + west)[np.argsort(order)]
 
 
@@ -89,26 +127,6 @@ def _reaches_pole(rows: np.ndarray) -> np.ndarray:
     return np.abs(padded[[0, -1]]) > 90 - POLE_SHARE * steps
 
 
-def _steps(ring: np.ndarray) -> np.ndarray:
-    """From each longitude to the next, and from the last one round to the first."""
-    return np.diff(ring, append=ring[0] + 360)
-
-
-def _gaps(steps: np.ndarray) -> np.ndarray:
-    """Which steps between sorted longitudes are gaps, where no cells touch.
-
-    A gap is more than ``GAP_RATIO`` times as wide as the wider one of the steps beside it. In a
-    stretched grid a wide step has a neighbour that is about as wide. Of two longitudes, the wider
-    way round is the gap.
-    """
-    if len(steps) == 1:
-        return np.ones(1, bool)
-    if len(steps) == 2:
-        return np.arange(2) == (0 if steps[0] > steps[1] else 1)
-    beside = np.maximum(np.roll(steps, 1), np.roll(steps, -1))
-    return (steps > GAP_RATIO * beside) | (steps > 180)
-
-
 def _half_widths(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far the cell of each sorted longitude reaches to the east and to the west, in degrees.
 
@@ -116,35 +134,13 @@ def _half_widths(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     if len(steps) == 1:
         return steps / 2, steps / 2
-    gaps = _gaps(steps)
+    gaps = untouching(steps)
     east = np.where(gaps, np.nan, steps / 2)
     west = np.roll(east, 1)
     alone = np.median(steps[~gaps]) / 2 if not gaps.all() else steps.min() / 2
     east_or_west = np.where(np.isnan(east), west, east)
     west_or_east = np.where(np.isnan(west), east, west)
     return np.nan_to_num(east_or_west, nan=alone), np.nan_to_num(west_or_east, nan=alone)
-
-
-def warn_of_gaps(lon: np.ndarray) -> None:
-    """Warn if sorted longitudes have a gap besides the one outside of their region, as where a
-    column is missing."""
-    steps = _steps(lon)
-    gaps = np.flatnonzero(_gaps(steps))
-    if len(lon) < 3:
-        return
-    beside = np.maximum(np.roll(steps, 1), np.roll(steps, -1))
-    open_side = gaps[np.argmax(steps[gaps])] if len(gaps) else None
-    inside = [k for k in gaps if k != open_side or steps[k] < 3 * beside[k]]
-    if not inside:
-        return
-    places = ", ".join(f"{lon[k]:g} to {(lon[k] + steps[k]) % 360:g}" for k in inside[:3])
-    more = ", ..." if len(inside) > 3 else ""
-    warn(
-        f"longitudes have gaps, {places}{more} degrees east, more than {GAP_RATIO:g} times as "
-        "wide as the steps beside them: cells there do not touch, and nothing passes across. If "
-        "columns are missing, add them (NaN is land).",
-        SuspiciousDataWarning,
-    )
 
 
 def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int) -> Volumes:
@@ -161,12 +157,11 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
         np.append(True, np.diff((lon % 360)[columns]) > 1e-6)
     ]  # 0 and 360 are one longitude
     lat, lon, point = lat[rows], lon[columns] % 360, point[np.ix_(rows, columns)]
-    warn_of_gaps(lon)
     sides = np.radians(_sides(lat))
-    steps = _steps(lon)
+    steps = column_steps(lon)
     east_half, west_half = _half_widths(steps)
     widths = np.radians(east_half + west_half)
-    touching = ~_gaps(steps)
+    touching = ~untouching(steps)
     at_pole = np.abs(lat) > 90 - 1e-6
 
     meridional = np.sin(

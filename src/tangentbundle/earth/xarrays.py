@@ -50,6 +50,7 @@ COMPONENT_WORDS = (
     (r"(?<![A-Za-z])u", "v"),
     (r"(?<![A-Za-z])U", "V"),
     (r"(?<=[_.\d])u(?![a-z])", "v"),
+    (r"(?<=[a-z])u(?=\d*$)", "v"),
     (r"(?<![A-Za-z])x(?=_)", "y"),
 )
 """Words for the eastward component in names, and those for the northward one in their place."""
@@ -264,7 +265,7 @@ def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str
         if not variable.dims or NO_VECTOR.search(name.lower()):
             continue
         label = str(variable.attrs.get("standard_name", ""))
-        partners = [by_label.get(other) for other in _northward(label)] + _northward(name)
+        partners = [by_label.get(other) for other in northward_names(label)] + northward_names(name)
         partner = next(
             (
                 other
@@ -281,7 +282,7 @@ def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str
     return pairs
 
 
-def _northward(name: str) -> list[str]:
+def northward_names(name: str) -> list[str]:
     """What the northward component may be called if a name is that of the eastward one."""
     names = []
     for pattern, other in COMPONENT_WORDS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import ArrayKind, finite, float_tensor, host
+from ..arrays import ArrayKind, finite, float_tensor, host, outside_functional_transform
 from ..errors import (
+    DeviceError,
     InvalidInputError,
     NoInformationWarning,
     NotTangentWarning,
@@ -43,6 +44,9 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     manifold: Any = None
     random_state: Any = None
 
+    on_devices: ClassVar[str] = ""
+    """What else computes on other devices, for messages."""
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -57,7 +61,12 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         ``noise_std`` is the known standard deviation of the noise of each component: a number or
         ``(n,)``. Without it one level for all points is estimated.
         """
-        X, y = _validated(self, of_kind(X)[0], of_kind(y)[0])
+        for name, values in (("points", X), ("vectors", y)):
+            if isinstance(values, torch.Tensor):
+                outside_functional_transform(values, name)
+        points = of_kind(X, "points", self.on_devices)[0]
+        vectors = of_kind(y, "vectors", self.on_devices)[0]
+        X, y = _validated(self, points, vectors)
         n, (more, history) = len(X), self._context(X)
         self.spaces_ = TangentSpaces.of(np.concatenate([X, more]), self.dim, self.manifold)
         self.frames_ = self.spaces_.frames[:n]
@@ -146,7 +155,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         itself, or measurements of it if ``with_noise``.
         """
         check_is_fitted(self, "posterior_")
-        X, kind = of_kind(X)
+        X, kind = of_kind(X, "points", self.on_devices)
         X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         finite(float_tensor(X, "points")[0], "points")
         if kind.dtype == torch.float32:
@@ -163,8 +172,8 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         components."""
         field = self.predict(X)
         y, field = (
-            host(values.detach() if isinstance(values, torch.Tensor) else values)
-            for values in (y, field)
+            host(values.detach() if isinstance(values, torch.Tensor) else values, name)
+            for values, name in ((y, "y"), (field, "the prediction"))
         )
         return r2_score(y, field, sample_weight=sample_weight, multioutput="variance_weighted")
 
@@ -214,15 +223,18 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         return X[:0], None
 
 
-def of_kind(values: Any) -> tuple[Any, ArrayKind]:
-    """Tensors as arrays, all else as it is, and the kind that answers have."""
+def of_kind(values: Any, name: str = "the input", alternative: str = "") -> tuple[Any, ArrayKind]:
+    """Tensors as arrays, all else as it is, and the kind that answers have.
+
+    ``alternative`` says what computes on other devices.
+    """
     if isinstance(values, torch.Tensor):
-        tensor, kind = float_tensor(values, "the input")
+        tensor, kind = float_tensor(values, name)
+        outside_functional_transform(tensor, name)
         if kind.device.type != "cpu":
-            raise InvalidInputError(
-                f"the input is on {kind.device}, and this model computes on the CPU only. Move "
-                "the input, x.cpu(), or choose FieldDenoiser(SpectralFilter()), which computes "
-                "where the points are, without uncertainty."
+            raise DeviceError(
+                f"expected {name} on the CPU, where this model computes, got a tensor on "
+                f"{kind.device}. Move all inputs there, x.cpu(){alternative}."
             )
         return tensor.detach().cpu().numpy(), kind
     dtypes: Any = getattr(
@@ -274,6 +286,7 @@ def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
             f"{ratio:.0f} times as far from the centre as half of the points do, and determine "
             "the scale of the fit. Remove them, or check the units.",
             SuspiciousDataWarning,
+            point=far[0],
         )
 
 

@@ -57,6 +57,11 @@ class FieldDenoiser(FieldEstimator):
     True
     """
 
+    on_devices = (
+        ", or choose FieldDenoiser(SpectralFilter()), which computes where the points are, without "
+        "uncertainty"
+    )
+
     def fit(self, X, y, noise_std=None):
         if not isinstance(self.model, SpectralFilter):
             return super().fit(X, y, noise_std)

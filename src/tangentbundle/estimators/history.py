@@ -15,7 +15,7 @@ import torch
 from scipy.interpolate import RBFInterpolator
 from torch import Tensor
 
-from ..arrays import float_tensor
+from ..arrays import float_tensor, require_values
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
 from .covariance import Covariance, Pairs, Sites
 
@@ -68,7 +68,8 @@ class History:
 def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) -> np.ndarray:
     """Ambient vectors ``(T, n, D)`` at points of this shape ``(n, D)``, finite and at ``fewest``
     times or more."""
-    values = float_tensor(fields, name)[0].double().numpy(force=True)
+    tensor = require_values(float_tensor(fields, name)[0], name)
+    values = tensor.double().numpy(force=True)
     if values.ndim != 3 or values.shape[1:] != shape:
         expected = f"(T, n, D) = (T, {shape[0]}, {shape[1]})"
         raise ShapeError(

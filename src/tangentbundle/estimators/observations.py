@@ -226,7 +226,7 @@ def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
     """Known variances ``(n,)`` in units of the data's, or None."""
     if noise_std is None:
         return None
-    values = np.asarray(host(noise_std), dtype=float)
+    values = np.asarray(host(noise_std, "noise_std"), dtype=float)
     if values.shape not in ((), (n,)):
         raise ShapeError(
             f"noise_std must be a number or one for each of the {n} points, got shape "

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import finite, float_tensor
+from ..arrays import finite, float_tensor, require_values
 from ..bundle import TangentBundle
 from ..errors import InvalidInputError, ShapeError
 from ..filters.shrinkage import least_risk
@@ -80,6 +80,7 @@ class FilteredField:
     def predict(self, points: Any) -> Any:
         """The field at the same points, in their kind."""
         found, kind = float_tensor(points, "points")
+        require_values(found, "points")
         if found.shape != self.points.shape or not torch.equal(found.to(self.points), self.points):
             raise InvalidInputError(
                 "SpectralFilter predicts only at the points of fit. Use GaussianProcess for others."

@@ -74,7 +74,9 @@ class FieldForecaster(BaseEstimator):
         ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers;
         default one step after the other.
         """
-        points = validate_data(self, of_kind(points)[0], dtype=np.float64, ensure_all_finite=False)
+        points = validate_data(
+            self, of_kind(points, "points")[0], dtype=np.float64, ensure_all_finite=False
+        )
         finite(float_tensor(points, "points")[0], "points")
         if len(points) < 3:
             raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
@@ -130,7 +132,7 @@ class FieldForecaster(BaseEstimator):
         """
         check_is_fitted(self, "fitted_")
         horizon = positive_integer(horizon, "horizon")
-        kind = of_kind(recent)[1]
+        kind = of_kind(recent, "the recent fields")[1]
         recent = checked_fields(recent, self.frames_.shape[:2], 1, "the recent fields")
         count = len(recent)
         steps = (

@@ -102,7 +102,7 @@ class LocalPCA:
                 f"{len(weak)} neighbourhoods (first: point {number}, with "
                 f"{self.counts[row]} neighbours) span fewer than {d} directions. Use a larger "
                 "eps_pca, a smaller dimension, or remove duplicate points."
-            )
+            ).at_point(number)
         frames = axes[:, :, :d].contiguous()
         return frames.numpy() if frames.device.type == "cpu" else frames
 

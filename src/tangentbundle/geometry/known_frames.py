@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..arrays import Array, ArrayKind, finite, float_tensor
-from ..errors import DTypeError, InvalidInputError, RankDeficientError, ShapeError
+from ..errors import DeviceError, DTypeError, InvalidInputError, RankDeficientError, ShapeError
 from .halfedges import vertex_normals
 
 
@@ -36,6 +36,11 @@ def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, Array
     """Points ``(n, 3)`` on the unit sphere and their (east, north) frames ``(n, 3, 2)``, from
     degrees."""
     (latitude, kind), (longitude, other) = float_tensor(lat, "lat"), float_tensor(lon, "lon")
+    if kind.device != other.device:
+        raise DeviceError(
+            f"lat and lon must be on one device, got {kind.device} and {other.device}. Move one of "
+            "them."
+        )
     if kind != other:
         raise DTypeError(
             f"lat and lon must be of one kind, got {kind} and {other}. Convert one of them."

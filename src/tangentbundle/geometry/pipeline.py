@@ -147,12 +147,13 @@ def build_graph(
     isolated = graph.isolated
     if len(isolated):
         nearest, _ = nearest_distances(points, 1, isolated[:100])
+        first = first_of(isolated, order)[1]
         raise IsolatedPointsError(
-            f"{len(isolated)} of {len(points)} points (first: {first_of(isolated, order)[1]}, "
+            f"{len(isolated)} of {len(points)} points (first: {first}, "
             f"counted from 0) have no neighbour within sqrt(eps) = {radius:.4g}; their nearest "
             f"points are {nearest.min():.4g} to {nearest.max():.4g} away. Give a larger eps=..., "
             "or neighbors=..., or remove outliers. Mind the units of the coordinates."
-        )
+        ).at_point(first)
     return graph, radius**2 if scale.eps is None else scale.eps
 
 

@@ -179,4 +179,4 @@ def _refuse_weak(weak: np.ndarray, order: Any) -> None:
             f"along {int(weak.sum())} edges (first at point {number}) the two tangent spaces hold "
             "perpendicular directions, so no transport between them is defined. The scale is too "
             "large for the curvature, or the dimension is wrong: use a smaller eps."
-        )
+        ).at_point(number)

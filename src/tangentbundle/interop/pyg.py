@@ -26,6 +26,10 @@ from ..geometry.known_frames import normal_frames
 from ..geometry.search import nearest_distances
 from ..operators import LinearOperator, join
 
+MAX_WIDENING = 4.0
+"""Largest widened radius, relative to the radius of the inner half of a cloud: neighbourhoods twice
+as wide as a ball hold all of it from anywhere inside, and outer points may lie twice as far."""
+
 
 def to_pyg(bundle: TangentBundle, **attributes: Any) -> Any:
     """A PyG ``Data`` that holds the bundle, and ``attributes`` such as signals ``(n, d, c)`` or
@@ -78,6 +82,25 @@ def laplacian_of(data: Any) -> LinearOperator:
     return join(parts) if len(parts) > 1 else parts[0]
 
 
+def _refuse_outliers(points: np.ndarray, nearest: np.ndarray, data: Any) -> None:
+    """Refuse a cloud whose widened neighbourhoods would hold nearly all of it.
+
+    ``nearest`` (n,) are the distances to the nearest point. The size of a cloud is the median
+    distance from the median point, which few outliers do not change.
+    """
+    centre = np.median(points, axis=0)
+    size = float(np.median(np.linalg.norm(points - centre, axis=1)))
+    outliers = np.flatnonzero(nearest > MAX_WIDENING * size)
+    if not len(outliers) or size == 0.0:
+        return
+    raise IsolatedPointsError(
+        f"{len(outliers)} of {len(points)} points of {data} (first: {outliers[0]}, counted from 0) "
+        f"lie up to {nearest.max():.4g} from their nearest point, and half of all points within "
+        f"{size:.4g} of the centre: neighbourhoods as wide as that would hold the whole cloud. "
+        "Remove these points, or check the units of the coordinates."
+    ).at_point(outliers[0])
+
+
 class AttachBundle:
     """A PyG transform: attaches the tangent bundle of ``data.pos``, and its Laplacian as
     ``data.laplacian``.
@@ -89,7 +112,8 @@ class AttachBundle:
     ``options`` are those of ``TangentBundle.from_points``.
 
     A cloud in which a point has no neighbour is refused. With ``widen`` the neighbourhoods of such
-    a cloud become as large as the largest distance of a point to its nearest one.
+    a cloud become as large as the largest distance of a point to its nearest one. Clouds with
+    outliers so far away that neighbourhoods would hold all other points are refused all the same.
 
     >>> import tangentbundle as tb
     >>> from torch_geometric.data import Data
@@ -122,6 +146,7 @@ class AttachBundle:
         """The options with the least ``eps`` at which every point has a neighbour."""
         points, _ = points_array(data.pos)
         distances, _ = nearest_distances(points, 1)
+        _refuse_outliers(points, distances.ravel(), data)
         options = {name: value for name, value in self.options.items() if name != "neighbors"}
         options["eps"] = float(distances.max() * (1 + 1e-6)) ** 2
         return options

@@ -19,7 +19,7 @@ from ..errors import (
     ShapeError,
 )
 from ..memory import require_memory
-from .columns import find_columns, from_columns, real, time_labels, to_columns
+from .columns import find_columns, from_columns, real, to_columns
 from .field import Field, Request
 from .names import listed
 from .spaces import Globe, Mesh
@@ -73,9 +73,7 @@ def from_arrays(
         asked = replace(asked, vectors=tuple(f"v{axis}" for axis in axes))
         columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
     found = find_columns([*columns], asked)
-    field, rows = from_columns(
-        lambda name: real(columns[name], name), found, asked, time_labels(data)
-    )
+    field, rows = from_columns(lambda name: real(columns[name], name), found, asked, data)
     if rows is not None and faces is not None:
         raise InvalidInputError(
             "vertices of a mesh cannot be left out: its triangles need them. Fill in the numbers."
@@ -226,9 +224,7 @@ def read_npz(path: Path, request: Request) -> Field:
     name = next((n for n in asked if n in arrays and arrays[n].ndim > 1), None)
     if name is None:
         columns = find_columns([n for n, a in arrays.items() if a.ndim in (1, 2)], request)
-        field, rows = from_columns(
-            lambda n: real(arrays[n], n), columns, request, time_labels(arrays)
-        )
+        field, rows = from_columns(lambda n: real(arrays[n], n), columns, request, arrays)
         origin = ArrayFile(
             _at_rows(arrays, rows, arrays[columns.points[0]].shape, len(field)), None, None
         )

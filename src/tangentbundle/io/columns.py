@@ -15,8 +15,17 @@ from ..earth import xarrays
 from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED, is_radian
 from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
 from ..units import common_unit, conversion
-from .field import Field, Request, check_count, distinct_rows, usable_rows, warn_if_radians
+from .field import (
+    Field,
+    Request,
+    check_count,
+    distinct_rows,
+    usable_rows,
+    warn_if_radians,
+    warn_of_data,
+)
 from .names import listed, named, natural, split_unit
+from .series import are_dates, numbers_the_rows
 from .spaces import Cloud, Globe
 
 PLACES = [*product(("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng"))]
@@ -35,12 +44,18 @@ TIME_NAMES: tuple[str, ...] = (
 )
 TIME_NAMES += ("year", "month", "day", "hour", "minute", "utc", "step", "frame", "day_of_year")
 """Names, in lower case, of columns that say when a row was measured."""
-DATE = re.compile(r"\d{4}[-/.]?\d{2}[-/.]?\d{2}([T ].*)?$|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}")
-"""How text begins that is a date: 2026-01-31, 20260131, 31.1.2026."""
 NUMBERED = ("x", "pc")
 """Prefixes of numbered coordinates; others count if there is a velocity for each."""
 VELOCITY = ("v", "v_", "d", "d_")
 """Prefixes of velocities, before the name of a coordinate."""
+
+
+NO_VECTOR_PREFIXES = ("", "n", "normal", "normals", "p", "pos", "position")
+"""Names of axes with these in front are normals or further coordinates, as nx or pos_x."""
+NUMBER = re.compile(
+    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+)
+"""What is a number in a table; Python's ``float`` also accepts 1_000."""
 
 
 @dataclass(frozen=True)
@@ -211,13 +226,13 @@ def from_columns(
     column: Callable[[str], np.ndarray],
     columns: Columns,
     request: Request,
-    times: Mapping[str, np.ndarray] | None = None,
+    others: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[Field, np.ndarray | None]:
     """A field from named columns, checked and in one unit, and the rows used; None if all are used.
 
-    ``times`` are other columns ``(n,)`` that say when a row was measured (see ``time_labels``).
-    Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise
-    float64.
+    ``others`` are further columns: those ``(n,)`` may tell rows of one place apart, and components
+    of other vectors among them are named in a warning. Vectors may be ``(n,)`` or ``(T, n)``. All
+    numbers are float32 if they came so, otherwise float64.
     """
     groups = (columns.points, columns.wind or columns.vectors, columns.sigma)
     points, vectors, errors = ({name: column(name) for name in names} for names in groups)
@@ -259,18 +274,86 @@ def from_columns(
         if columns.on_globe
         else Cloud(usable, columns.points)
     )
-    labels = {name: a[rows] for name, a in (times or {}).items() if a.shape == (len(coordinates),)}
-    first = distinct_rows(space, request, notes, labels)
+    unused = {name: a for name, a in (others or {}).items() if name not in columns.numeric}
+    labels = {
+        name: a[rows]
+        for name, a in unused.items()
+        if a.shape == (len(coordinates),) and not numbers_the_rows(a)
+    }
+    first = distinct_rows(space, request, notes, labels, rows)
+    if vectors and not (request.vectors or request.wind):
+        _warn_of_other_vectors(columns, unused)
     check_count(len(first), request)
     if len(first) < len(coordinates):
         rows, space = rows[first], space.select(first)
         values = None if values is None else values[:, rows]
     field = Field(
-        space, values, columns.vectors, units=units, notes=tuple(notes), wind=columns.wind
+        space,
+        values,
+        columns.vectors,
+        units=units,
+        notes=tuple(notes),
+        wind=columns.wind,
+        rows=rows,
     )
     for name, sigma in errors.items():
         field = with_errors(field, sigma[rows], name, columns.units[name])
     return field, rows if len(rows) < len(coordinates) else None
+
+
+def other_vectors(names: Sequence[str], columns: Columns) -> list[tuple[str, ...]]:
+    """Groups of names, besides the columns in use, that are components of vectors by their names.
+
+    Components differ by u and v, east and north or other words, or by the names of the axes.
+
+    >>> names = ["x", "y", "vx", "vy", "tauu", "tauv", "mag_x", "mag_y", "vx_err", "vy_err", "id"]
+    >>> other_vectors(names, find_columns(names, Request()))
+    [('tauu', 'tauv'), ('mag_x', 'mag_y')]
+    """
+    used = {*columns.points, *columns.vectors, *columns.numeric}
+    free = {_key(name): name for name in reversed(names) if name not in used}
+    dims = 2 if columns.on_globe else len(columns.points)
+    axes = [["x", "y", "z"][:dims], ["u", "v", "w"][:dims]]
+    if not columns.on_globe:
+        axes.append([*map(_key, columns.points)])
+    groups: list[tuple[str, ...]] = []
+    for key in sorted(free, key=lambda key: names.index(free[key])):
+        if any(free[key] in group for group in groups) or xarrays.NO_VECTOR.search(key):
+            continue
+        partners = [[key, north] for north in xarrays.northward_names(key)]
+        for axis in axes:
+            prefix = key.removesuffix(axis[0])
+            if len(axis) > 1 and prefix != key and prefix.strip("_") not in NO_VECTOR_PREFIXES:
+                partners.insert(0, [prefix + name for name in axis])
+        for partner in partners:
+            if all(name in free for name in partner):
+                groups.append(tuple(free[name] for name in partner))
+                break
+    return groups
+
+
+def _warn_of_other_vectors(columns: Columns, others: Mapping[str, np.ndarray]) -> None:
+    """Warn of further vectors among columns of numbers: they are not worked on."""
+    numeric = [name for name, a in others.items() if _has_numbers(a)]
+    groups = other_vectors(numeric, columns)
+    if not groups:
+        return
+    shown = "; ".join(", ".join(group) for group in groups[:4])
+    if len(groups) > 4:
+        shown += "; ..."
+    example = ", ".join(f'"{name}"' for name in groups[0])
+    warn_of_data(
+        f"the file has several vectors: {listed(columns.wind or columns.vectors)} are used, "
+        f"{shown} not. Name those to use, one at a time, as vectors=({example})."
+    )
+
+
+def _has_numbers(column: np.ndarray) -> bool:
+    """Whether a column holds numbers, or text that is numbers or empty."""
+    if column.dtype.kind in "fiu":
+        return True
+    texts = [value for value in column[:100].tolist() if value not in (None, "")]
+    return bool(texts) and all(isinstance(t, str) and NUMBER.fullmatch(t.strip()) for t in texts)
 
 
 def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -288,15 +371,8 @@ def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {
         name: a
         for name, a in columns.items()
-        if a.ndim == 1 and (_key(name) in TIME_NAMES or _are_dates(a))
+        if a.ndim == 1 and (_key(name) in TIME_NAMES or are_dates(a))
     }
-
-
-def _are_dates(array: np.ndarray) -> bool:
-    if array.dtype.kind not in "OUT":
-        return array.dtype.kind == "M"
-    texts = [str(value) for value in array[:20] if value is not None and str(value).strip()]
-    return bool(texts) and all(DATE.match(text.strip()) for text in texts)
 
 
 def real(array: np.ndarray, name: str, kind: Any = "") -> np.ndarray:

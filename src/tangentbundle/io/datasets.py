@@ -17,7 +17,7 @@ from ..earth import xarrays
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
 from ..extras import extra
 from ..memory import require_memory
-from .columns import find_columns, from_columns, real, time_labels, with_errors
+from .columns import find_columns, from_columns, real, with_errors
 from .field import Field, Request, check_count
 from .names import listed, named, split_unit
 from .spaces import Globe
@@ -297,7 +297,7 @@ def _from_variables(ds: Any, request: Request) -> Field:
     numbers = {n: real(xarrays.without_fill(flat[n], notes).values, n) for n in columns.numeric}
     columns = replace(columns, units=units, notes=tuple(notes))
     along = {name: ds[name].values for name in map(str, ds.variables) if {ds[name].dims} == sizes}
-    field, rows = from_columns(numbers.__getitem__, columns, request, time_labels(along))
+    field, rows = from_columns(numbers.__getitem__, columns, request, along)
     ds = ds if rows is None else ds.isel({sizes.pop()[0]: rows})
     return field if field.values is None else replace(field, origin=ds)
 

@@ -18,6 +18,7 @@ from ..errors import (
     TooFewPointsError,
     warn,
 )
+from .series import series_column
 from .spaces import Cloud, Globe
 
 FEW_POINTS = 10
@@ -66,7 +67,8 @@ class Field:
     are others than time, such as levels: the T fields run through them, the last one fastest.
     ``wind`` names the columns of speed and direction that vectors were computed from. ``noise`` are
     known standard errors of the vectors, ``(n,)``. ``parts`` are other vectors, or numbers (c = 1),
-    at the same points and times, to write next to these.
+    at the same points and times, to write next to these. ``rows`` ``(n,)`` number the points in the
+    file, from 0, where some of its rows were left out.
     """
 
     space: Cloud
@@ -81,6 +83,7 @@ class Field:
     wind: tuple[str, ...] = ()
     noise: np.ndarray | None = None
     parts: Mapping[str, Field] = field(default_factory=dict)
+    rows: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -95,6 +98,10 @@ class Field:
     def __len__(self) -> int:
         """Fields in time."""
         return 0 if self.values is None else len(self.values)
+
+    def row_in_file(self, point: int) -> int:
+        """The row of a point in its file, counted from 1 as messages do."""
+        return int(point if self.rows is None else self.rows[point]) + 1
 
     @property
     def vectors(self) -> np.ndarray:
@@ -136,12 +143,16 @@ def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.n
 
 
 def distinct_rows(
-    space: Cloud, request: Request, notes: list[str], times: Mapping[str, np.ndarray] | None = None
+    space: Cloud,
+    request: Request,
+    notes: list[str],
+    others: Mapping[str, np.ndarray] | None = None,
+    rows: np.ndarray | None = None,
 ) -> np.ndarray:
     """The first row at each place; repeats are refused unless ``drop_duplicates``.
 
-    ``times`` are columns ``(n,)`` that say when a row was measured: rows of one place may be a
-    series in time.
+    ``others`` are further columns ``(n,)``: where one of them tells the rows of a place apart, they
+    may be a series in time, or levels. ``rows`` ``(n,)`` are the numbers of the rows in the file.
     """
     points = (
         np.round(space.points, 9) if isinstance(space, Globe) else space.points
@@ -149,35 +160,31 @@ def distinct_rows(
     order = np.lexsort(points.T)  # stable: the first row of a place comes first
     repeats = np.all(points[order[1:]] == points[order[:-1]], axis=1)
     later = np.sort(order[1:][repeats])
-    before, after = order[:-1][repeats], order[1:][repeats]
-    series = [
-        name for name, labels in (times or {}).items() if np.any(labels[before] != labels[after])
-    ]
-    if series and request.drop_duplicates:
-        warn_of_data(
-            f"column {series[0]} has other times in rows at one place: {len(later)} of "
-            f"{len(space)} rows are left out, all but the first of each place. Choose the rows of "
-            "one time before, if that is not wanted."
-        )
-    elif series:
+    if not len(later):
+        return np.arange(len(space))
+    series = series_column(others or {}, order[:-1][repeats], order[1:][repeats])
+    count = f"{len(later)} of {len(space)}"
+    first = int(later[0] if rows is None else rows[later[0]]) + 1
+    if request.drop_duplicates:
+        if series:
+            warn_of_data(
+                f"rows at one place are told apart by column {series}: {count} rows are left out, "
+                f"all but the first of each place. Choose the rows of one value of {series} "
+                "before, if that is not wanted."
+            )
+        notes.append(f"{count} points that coincide with an earlier one left out")
+        return np.delete(np.arange(len(space)), later)
+    coincide = f"{count} points coincide with an earlier one (first: row {first})"
+    if series:
         raise InvalidInputError(
-            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row "
-            f"{later[0] + 1}), at other times by column {series[0]}, and a table holds the field "
-            "of one time. Choose the rows of one time, or average over them. Series in time are "
-            "read from .nc, .zarr, .npz."
-        )
-    if len(later) and not request.drop_duplicates:
-        raise InvalidInputError(
-            f"{len(later)} of {len(space)} points coincide with an earlier one (first: row "
-            f"{later[0] + 1}). Keep the first of each with drop_duplicates=True, or average them. "
+            f"{coincide}, told apart by column {series}, and a table holds one field. Choose the "
+            f"rows of one value of {series}, such as one time or level, or average over them. "
             "Series in time are read from .nc, .zarr, .npz."
         )
-    notes += (
-        [f"{len(later)} of {len(space)} points that coincide with an earlier one left out"]
-        if len(later)
-        else []
+    raise InvalidInputError(
+        f"{coincide}. Keep the first of each with drop_duplicates=True, or average them. Series "
+        "in time are read from .nc, .zarr, .npz."
     )
-    return np.delete(np.arange(len(space)), later)
 
 
 def check_count(n: int, request: Request) -> None:
@@ -230,8 +237,8 @@ def warn_if_suspicious(field: Field) -> None:
     row, total = int(energy.argmax()), float(energy.sum())
     if n >= FEW_POINTS and energy[row] > DOMINANT_SHARE * total > 0:
         warn_of_data(
-            f"row {row + 1} has {energy[row] / total:.0%} of the energy of all {n} vectors, and "
-            "determines the result. Check its units, or delete it."
+            f"row {field.row_in_file(row)} has {energy[row] / total:.0%} of the energy of all {n} "
+            "vectors, and determines the result. Check its units, or delete it."
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,14 +14,9 @@ import numpy as np
 
 from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
 from ..memory import require_memory
-from .columns import Columns, find_columns, from_columns, real, time_labels, to_columns
+from .columns import NUMBER, Columns, find_columns, from_columns, real, time_labels, to_columns
 from .field import Field, Request, warn_of_data
 from .names import listed
-
-NUMBER = re.compile(
-    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
-)
-"""What is a number in a table; Python's ``float`` also accepts 1_000."""
 
 
 def read_header(path: Path) -> tuple[list[str], str, int]:
@@ -126,7 +120,7 @@ def _from_table(table: Any, path: Path, columns: Columns, request: Request) -> F
     if not (columns.vectors or request.only_points):
         _warn_of_unused(others, columns)
     column = partial(_numbers, table)
-    field, rows = from_columns(column, columns, request, time_labels(others))
+    field, rows = from_columns(column, columns, request, others)
     return replace(field, origin=table if rows is None else table.take(rows))
 
 

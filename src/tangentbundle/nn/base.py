@@ -78,7 +78,13 @@ def require_full_precision(weight: torch.Tensor) -> None:
 
 def widths(channels: Iterable[int], least: int) -> list[int]:
     """The numbers of channels of a network, input first."""
-    listed = not isinstance(channels, str | torch.Tensor) and hasattr(channels, "__iter__")
+    if isinstance(channels, torch.Tensor):
+        raise InvalidInputError(
+            f"channels must list at least {least} widths, input first, such as [1, 8, 1], got a "
+            f"tensor of shape {tuple(channels.shape)}. Of a tensor of widths give "
+            "channels.tolist(). A signal is given to a network that is built: net(x, operator)."
+        )
+    listed = not isinstance(channels, str) and hasattr(channels, "__iter__")
     values = list(channels) if listed else []
     if len(values) < least:
         raise InvalidInputError(
