@@ -243,6 +243,51 @@ def test_stretched_grids_have_the_dimension_of_their_space(counts, spacing, jitt
     assert found(turned(points, len(counts) + 1, seed=1)) == len(counts)
 
 
+FEW_OR_SHORT_ROWS = [
+    ((12, 12, 12), (1.0, 1.0, 4.0)),
+    ((12, 12, 12), (1.0, 1.0, 5.0)),
+    ((20, 20, 10), (1.0, 1.0, 4.0)),
+    ((30, 30, 6), (1.0, 1.0, 10.0)),
+    ((15, 15, 15), (1.0, 4.0, 30.0)),
+    ((50, 6, 6), (1.0, 9.0, 9.0)),
+    ((100, 3), (1.0, 3.0)),
+    ((300, 3), (1.0, 15.0)),
+    ((3, 60), (1.0, 3.0)),
+    ((8, 60), (1.0, 6.0)),
+    ((4, 40), (1.0, 5.0)),
+    ((20, 12), (1.0, 20.0)),
+    ((200, 50), (1.0, 20.0)),
+]
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.05, 0.1])
+@pytest.mark.parametrize("counts, spacing", FEW_OR_SHORT_ROWS)
+def test_rows_beyond_the_nearest_neighbours_are_rows(counts, spacing, jitter):
+    """Also where all neighbours looked at lie on one row, or rows are few or short."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        points = grid(*counts, spacing=spacing)
+        points += jitter * min(spacing) * rng.standard_normal(points.shape)
+        shuffled = rng.permutation(points)
+        assert found(shuffled) == len(counts)
+        plane = np.linalg.qr(rng.standard_normal((len(counts) + 2, len(counts))))[0]
+        assert found(0.01 * shuffled @ plane.T) == len(counts)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_grids_of_any_shape_have_their_dimension(seed):
+    """With rows of three points or more, at least four times as far apart as points in rows."""
+    rng = np.random.default_rng(seed)
+    dims = int(rng.integers(2, 4))
+    counts = rng.integers(3, 60 if dims == 2 else 14, dims)
+    counts[0] = max(counts[0], 8)
+    spacing = np.ones(dims)
+    spacing[1:] = rng.uniform(4.0, 30.0, dims - 1)
+    points = grid(*counts.tolist(), spacing=spacing.tolist())
+    points += rng.uniform(0.0, 0.1) * rng.uniform(-1.0, 1.0, points.shape)
+    assert found(rng.permutation(points)) == dims
+
+
 def test_rows_that_decide_the_dimension_are_warned_of():
     with pytest.warns(DimensionWarning, match="dim=1"):
         bundle = TangentBundle.from_points(grid(40, 30, spacing=(1.0, 4.0)))
@@ -260,3 +305,61 @@ def test_curves_stay_curves(n, seed):
     circles = Sphere(1).sample(n, seed=seed) * np.where(np.arange(n) % 2, 1.0, 1.3)[:, None]
     helix = np.stack([np.cos(turns), np.sin(turns), 0.4 * turns], axis=1)
     assert found(spiral) == found(circles) == found(helix) == 1
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.05])
+@pytest.mark.parametrize("gap", [2.0, 4.0, 10.0])
+def test_two_rows_and_two_sheets_are_no_grid(gap, jitter):
+    rng = np.random.default_rng(0)
+    lines = grid(200, 2, spacing=(1.0, gap))
+    lines += jitter * rng.standard_normal(lines.shape)
+    assert found(lines) == 1
+    sheets = grid(30, 30, 2, spacing=(1.0, 1.0, 2 * gap))
+    sheets += jitter * rng.standard_normal(sheets.shape)
+    assert found(sheets) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pieces_that_no_shift_moves_onto_each_other_are_no_grid(seed):
+    """Rows that follow each other, circles beside or around each other, and random sheets."""
+    rng = np.random.default_rng(seed)
+    angle = 2 * np.pi * np.arange(200) / 200
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    beside = np.concatenate([circle + np.array([3.0 * number, 0.0]) for number in range(3)])
+    around = np.concatenate([radius * circle for radius in (1.0, 1.3, 1.6)])
+    dashes = np.concatenate([np.arange(25.0) + 30.0 * number for number in range(5)])
+    dashed = np.pad(dashes[:, None], ((0, 0), (0, 1)))
+    assert found(beside) == found(around) == found(dashed) == 1
+    sheets = rng.uniform(0.0, 30.0, (1500, 3))
+    sheets[:, 2] = 6.0 * rng.integers(0, 3, 1500)
+    assert found(sheets) == 2
+    assert found(SwissRoll().sample(1000, seed=seed)) == 2
+
+
+@pytest.mark.parametrize("steps_per_turn", [60, 64.5, 100])
+@pytest.mark.parametrize("windings_apart", [4.0, 6.0])
+def test_evenly_sampled_windings_stay_curves(steps_per_turn, windings_apart):
+    """A shift along its axis moves a helix onto itself, and a spiral nearly so."""
+    turn = 2 * np.pi * np.arange(12 * steps_per_turn) / steps_per_turn
+    pitch = windings_apart / steps_per_turn
+    helix = np.stack([np.cos(turn), np.sin(turn), pitch * turn], axis=1)
+    assert found(helix) == 1
+
+
+@pytest.mark.parametrize("rows, points_of_row", [(11, 200), (4, 100), (30, 60)])
+def test_rings_of_a_cylinder_are_a_surface(rows, points_of_row):
+    angle = 2 * np.pi * np.arange(points_of_row) / points_of_row
+    circle = np.stack([np.cos(angle), np.sin(angle), np.zeros(points_of_row)], axis=1)
+    step = 5.0 * 2 * np.pi / points_of_row
+    rings = np.concatenate([circle + np.array([0.0, 0.0, step * row]) for row in range(rows)])
+    assert found(rings) == 2
+
+
+@pytest.mark.parametrize(
+    "counts, spacing", [((100, 3), (1.0, 3.0)), ((12, 12, 12), (1.0, 1.0, 5.0))]
+)
+def test_rows_of_grids_are_warned_of(counts, spacing):
+    with pytest.warns(DimensionWarning) as caught:
+        dim, local = resolve_dimension(grid(*counts, spacing=spacing), WidestGap())
+    assert len(caught) == 1
+    assert dim == len(counts) and (local == dim).all()

@@ -26,6 +26,9 @@ NUM_PARTS = 40
 """Parts of the cloud that are compared. A field avoids flaws in some parts, such as a sharp tip,
 but not those in most parts."""
 
+MAX_CORNER_NUMBERS = 2**22
+"""Coordinates of frames at the corners of triangles that are gathered at once."""
+
 MAX_ADDED_ENERGY = 1 / 3
 """Energy that holonomy adds to fields, in units of the energy of the slowest fields, above which
 the points are too sparse: the first eigenvalues are off by a third."""
@@ -59,7 +62,14 @@ def turns_around_triangles(frames: Any, triangles: torch.Tensor) -> np.ndarray:
     >>> turns_around_triangles(flat, torch.tensor([[0, 1, 2]])).tolist()
     [0.0]
     """
-    corners = torch.as_tensor(frames)[triangles.flatten()]
+    bases = torch.as_tensor(frames)
+    rows = max(1, MAX_CORNER_NUMBERS // (3 * bases.shape[1] * bases.shape[2]))
+    turns = [turns_between_corners(bases[part.flatten()]) for part in triangles.split(rows)]
+    return np.concatenate(turns)
+
+
+def turns_between_corners(corners: torch.Tensor) -> np.ndarray:
+    """The same for the frames at the corners of triangles, ``(3 m, D, d)``."""
     count = len(corners)
     starts = torch.arange(count, device=corners.device)
     ends = starts + 1
