@@ -40,9 +40,9 @@ def sampled_triangles(points: Any, graph: NeighborGraph, radius: float) -> torch
     neighbour of its start that is also one of its end."""
     indptr, indices, _ = graph.tensors
     generator = np.random.default_rng(0)
-    edges = generator.integers(0, graph.num_edges, SAMPLED_TRIANGLES)
+    numbers = generator.integers(0, graph.num_edges, SAMPLED_TRIANGLES)
     shares = generator.uniform(size=SAMPLED_TRIANGLES)
-    edges = torch.from_numpy(edges).to(indptr.device)
+    edges = torch.from_numpy(numbers).to(indptr.device)
     first = torch.searchsorted(indptr, edges, right=True) - 1
     degrees = indptr[first + 1] - indptr[first]
     places = (torch.from_numpy(shares).to(indptr.device) * degrees).long()
