@@ -34,7 +34,7 @@ SPHERE = Sphere(2).sample(300, seed=0)
 
 
 def test_every_error_is_of_the_family_and_says_why():
-    named = [e for e in vars(errors).values() if isinstance(e, type)]
+    named = [e for e in vars(errors).values() if isinstance(e, type) and e is not errors.AtPoint]
     assert len(named) > 15
     for kind in named:
         assert issubclass(kind, TangentBundleError | TangentBundleWarning) and kind.__doc__

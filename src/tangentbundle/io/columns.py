@@ -304,14 +304,21 @@ def from_columns(
 def other_vectors(names: Sequence[str], columns: Columns) -> list[tuple[str, ...]]:
     """Groups of names, besides the columns in use, that are components of vectors by their names.
 
-    Components differ by u and v, east and north or other words, or by the names of the axes.
+    Components differ by u and v, east and north or other words, or by the names of the axes. Parts
+    of the vectors in use, such as gradient_vx of vx, which the tool itself writes, do not count.
 
-    >>> names = ["x", "y", "vx", "vy", "tauu", "tauv", "mag_x", "mag_y", "vx_err", "vy_err", "id"]
+    >>> names = ["x", "y", "vx", "vy", "tauu", "tauv", "mag_x", "mag_y", "vx_err", "vy_err"]
+    >>> names += ["gradient_vx", "gradient_vy"]
     >>> other_vectors(names, find_columns(names, Request()))
     [('tauu', 'tauv'), ('mag_x', 'mag_y')]
     """
     used = {*columns.points, *columns.vectors, *columns.numeric}
-    free = {_key(name): name for name in reversed(names) if name not in used}
+    endings = tuple(f"_{name}" for name in columns.vectors)
+    free = {
+        _key(name): name
+        for name in reversed(names)
+        if name not in used and not name.endswith(endings)
+    }
     dims = 2 if columns.on_globe else len(columns.points)
     axes = [["x", "y", "z"][:dims], ["u", "v", "w"][:dims]]
     if not columns.on_globe:
