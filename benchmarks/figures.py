@@ -316,7 +316,7 @@ def sheaves() -> None:
         x[:, None, :1],
         torch.rand(len(y), generator=torch.Generator().manual_seed(1)) < 0.5,
     )
-    learner = tb.nn.SheafLearner(1, tb.nn.General(), features=6)
+    learner = tb.nn.SheafLearner(1, tb.nn.General(), in_channels=6)
 
     def heat(sheaf: tb.Sheaf) -> torch.Tensor:
         laplacian = sheaf.laplacian(tb.operators.ScalarDegrees())

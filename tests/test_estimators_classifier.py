@@ -22,7 +22,7 @@ from tangentbundle.estimators import ManifoldClassifier
 from tangentbundle.estimators.classifier import clouds_at_once, network_inputs
 from tangentbundle.geometry.scale import target_neighbors
 from tangentbundle.manifolds import Sphere, Torus
-from tangentbundle.nn import Linear
+from tangentbundle.nn import NoActivation
 from tangentbundle.testing import random_orthogonal
 
 COUNT = 36
@@ -49,7 +49,7 @@ def test_tells_spheres_from_tori(model):
     assert model.history_.monitor == "validation loss"
 
 
-@pytest.mark.parametrize("options", [{"activation": Linear()}, {"validation": 0.0}], ids=str)
+@pytest.mark.parametrize("options", [{"activation": NoActivation()}, {"validation": 0.0}], ids=str)
 def test_its_variants_learn_too(options):
     assert fitted(**options).score(CLOUDS[TEST], NAMES[TEST]) >= 0.9
 
@@ -123,9 +123,9 @@ def test_an_error_names_the_cloud():
 
 
 def test_conventions():
-    model = ManifoldClassifier(Linear(), channels=(4,), random_state=3)
+    model = ManifoldClassifier(NoActivation(), channels=(4,), random_state=3)
     twin = clone(model)
-    assert twin.get_params()["channels"] == (4,) and isinstance(twin.activation, Linear)
+    assert twin.get_params()["channels"] == (4,) and isinstance(twin.activation, NoActivation)
     with pytest.raises(NotFittedError):
         model.predict(CLOUDS)
     assert model.set_params(taps=3).taps == 3

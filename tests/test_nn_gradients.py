@@ -231,7 +231,7 @@ def test_matrices_are_kept_once_for_all_layers():
 
 def test_which_method_networks_choose():
     """Matrices for small bundles; not where padding to the largest would make them large."""
-    from tangentbundle.nn.conv import DENSE_SIZE, network_method
+    from tangentbundle.nn.evaluation import DENSE_SIZE, network_method
 
     class Sized(tb.operators.Identity):
         """An operator of which only the sizes matter."""

@@ -86,11 +86,18 @@ def test_training_under_autocast(tmp_path):
 
     def loss(net, batch):
         with torch.autocast("cpu", torch.bfloat16):
-            return tb.training.squared_error(net, batch)
+            *inputs, target = batch
+            return tb.training.squared_error(net(*inputs), target)
 
     net = nn.TNN([1, 4, 1], step=0.1)
     result = tb.fit(
-        net, [(x, lap, 0.5 * x)], loss, epochs=25, lr=0.1, checkpoint=tmp_path, progress=False
+        net,
+        [(x, lap, 0.5 * x)],
+        tb.training.BatchLoss(loss),
+        epochs=25,
+        lr=0.1,
+        checkpoint=tmp_path,
+        progress=False,
     )
     assert result.best < 0.2 * result.history["training loss"][0]
 

@@ -139,7 +139,7 @@ def test_without_pooling_each_point_has_its_gram_matrix():
 # Activations one by one: both claims of each, in both directions.
 
 ACTIVATIONS = {
-    "Linear": nn.Linear(),
+    "NoActivation": nn.NoActivation(),
     "NormTanh": nn.NormTanh(),
     "AmbientThenProject tanh": nn.AmbientThenProject(torch.tanh),
     "AmbientThenProject relu": nn.AmbientThenProject(torch.relu),

@@ -139,7 +139,7 @@ def test_the_filter_of_figure_4():
 
 
 ACTIVATIONS = {
-    "Linear": tb.nn.Linear(),
+    "NoActivation": tb.nn.NoActivation(),
     "NormTanh": tb.nn.NormTanh(),
     "Coordinatewise": tb.nn.Coordinatewise(torch.tanh),
     "AmbientThenProject": tb.nn.AmbientThenProject(torch.tanh),

@@ -47,7 +47,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
     of frames do not matter.
 
     Args:
-        activation: default ``NormTanh()``; ``Linear()`` for linear filters only, before the
+        activation: default ``NormTanh()``; ``NoActivation()`` for linear filters only, before the
             readout.
         channels, taps, step: of the network; time is in units of the squared radius of a cloud.
         dim: intrinsic dimension; default: the most frequent estimate among the first 25 training
@@ -150,7 +150,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
             "clip": 1.0,
             "progress": False,
         }
-        self.history_ = fit(self.network_, train, cross_entropy, **options)
+        self.history_ = fit(self.network_, train, F.cross_entropy, **options)
         return self
 
     @threads_by_size
@@ -234,11 +234,6 @@ def network_inputs(clouds: Clouds) -> Inputs:
     weights = torch.stack([torch.ones_like(lengths), lengths, 10 * curvature], 1)
     signal = torch.einsum("nij,ni,nc->njc", clouds.frames, x, weights)
     return signal.float(), clouds.laplacian().to(dtype=torch.float32)
-
-
-def cross_entropy(net: torch.nn.Module, batch: Sequence[Any]) -> torch.Tensor:
-    *inputs, numbers = batch
-    return F.cross_entropy(net(*inputs), numbers)
 
 
 def _clouds(X: Any, ambient: int | None = None) -> list[np.ndarray]:

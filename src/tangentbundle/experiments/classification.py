@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -18,7 +19,6 @@ from sklearn.preprocessing import StandardScaler
 from .. import estimators, nn
 from ..batch import Clouds
 from ..datasets import torus_klein_clouds
-from ..estimators.classifier import cross_entropy
 from ..geometry.kernels import Gaussian
 from ..geometry.pipeline import Scale
 from ..nn.base import generator
@@ -173,7 +173,7 @@ def _networks(
 
 
 ACTIVATIONS: dict[str, Callable[[], nn.Activation]] = {
-    "Id": nn.Linear,
+    "Id": nn.NoActivation,
     "Tanh": lambda: nn.Coordinatewise(torch.tanh),
 }
 
@@ -249,7 +249,7 @@ def _trained(method: str, activation: str, net: torch.nn.Module, data: list, see
 
     train, validation, test = data
     limits: Any = {"epochs": EPOCHS, "patience": PATIENCE, "clip": 1.0}
-    fit(net, train, cross_entropy, validation=validation, seed=seed, progress=False, **limits)
+    fit(net, train, F.cross_entropy, validation=validation, seed=seed, progress=False, **limits)
     scores = {"accuracy": accuracy(test[0]), "validation": accuracy(validation[0])}
     return _row(method, activation, sum(p.numel() for p in net.parameters()), **scores)
 
@@ -257,7 +257,7 @@ def _trained(method: str, activation: str, net: torch.nn.Module, data: list, see
 def _classifiers(sample: Sample) -> list[Row]:
     """The library's estimator."""
     rows = []
-    for name, activation in {"Id": nn.Linear(), "Tanh": nn.NormTanh()}.items():
+    for name, activation in {"Id": nn.NoActivation(), "Tanh": nn.NormTanh()}.items():
         model = estimators.ManifoldClassifier(activation, dim=2, random_state=0)
         accuracy = sample.score(model, sample.points)
         rows.append(

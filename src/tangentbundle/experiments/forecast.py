@@ -16,7 +16,7 @@ from ..manifolds import Sphere
 from ..nn import GatedTNN, RecurrentTNN
 from ..nn.models import Recurrent
 from ..timeline import calendar_period
-from ..training import fit
+from ..training import BatchLoss, fit
 from .base import Description, Row, Task, draw
 from .networks import NetworkView
 from .wind import WindExperiment, WindSites, available, source_of, value_range
@@ -198,7 +198,7 @@ def recurrent(
     result = fit(
         net,
         epoch,
-        loss,
+        BatchLoss(loss),
         lr=RATE,
         clip=CLIP,
         epochs=math.ceil(STEPS / len(epoch)),

@@ -10,7 +10,7 @@ import torch
 
 from ..nn import TNN, Coordinatewise
 from ..operators import LinearOperator
-from ..training import Replicas, fit
+from ..training import BatchLoss, Replicas, fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def reproduce_inputs(
         return ((output - batch).square().sum(dim=(-2, -1)) * known).sum(dim=-1) / known.sum(dim=-1)
 
     nets = Replicas(view.network, len(fields), seed)
-    fit(nets, [x], loss, progress=False, **options)
+    fit(nets, [x], BatchLoss(loss), progress=False, **options)
     with torch.no_grad():
         final = view.field(nets(x, view.operator))
     return final.double().numpy(), oracle.double().numpy()
