@@ -93,22 +93,34 @@ class Trainer:
             if checkpoint is not None and checkpoint.path.exists():
                 checkpoint.load(self)
             interrupted = stack.enter_context(deferred_interrupt())
-            all_stop = False
-            while self.epochs < epochs and self.state.active.any() and not all_stop:
-                self._set_rates()
-                self._train_epoch()
-                show(self.epochs, f"{self.monitor} {self.state.best.mean():.4g}")
-                # all stop in the same epoch, or others would wait forever
-                all_stop = self.processes.any(interrupted())
-                if writer is not None and writer.due:
-                    writer.save(self)
+            was_stopped = self._train_epochs(epochs, writer, interrupted, show)
             if writer is not None:
                 writer.save(self)
             self.state.adopt_best()
-        if all_stop or interrupted():
+        if was_stopped or interrupted():
             raise KeyboardInterrupt(
                 "training was interrupted; the best weights so far are in the network"
             )
+
+    def _train_epochs(
+        self,
+        epochs: int,
+        writer: Checkpoint | None,
+        interrupted: Callable[[], bool],
+        show: Callable[[int, str], None],
+    ) -> bool:
+        """Epochs until all replicas have stopped, or a process was interrupted; whether one was."""
+        while self.epochs < epochs and self.state.active.any():
+            self._set_rates()
+            self._train_epoch()
+            show(self.epochs, f"{self.monitor} {self.state.best.mean():.4g}")
+            # all stop in the same epoch, or others would wait forever
+            is_stopped = self.processes.any(interrupted())
+            if writer is not None and writer.due:
+                writer.save(self)
+            if is_stopped:
+                return True
+        return False
 
     def _set_rates(self) -> None:
         factor = 1.0
@@ -132,14 +144,21 @@ class Trainer:
                 self._judge(total / len(self.data))
             self._take_step(step)
         training_loss = total / len(self.data)
-        if self.validation is not None:
-            validation_loss = self._validate(self.validation)
-            self.history.setdefault(VALIDATION_LOSS, []).append(validation_loss.tolist())
-            self._judge(validation_loss)
-        elif not judges_before_step:
+        if not judges_before_step:
+            training_loss = self._judge_epoch(training_loss)
+        self.history[TRAINING_LOSS].append(training_loss.tolist())
+
+    def _judge_epoch(self, mean_over_steps: torch.Tensor) -> torch.Tensor:
+        """Judge the weights after an epoch; returns its training loss, that of these weights or the
+        mean over its steps."""
+        if self.validation is None:
             training_loss = self._evaluate_data()
             self._judge(training_loss)
-        self.history[TRAINING_LOSS].append(training_loss.tolist())
+            return training_loss
+        validation_loss = self._validate(self.validation)
+        self.history.setdefault(VALIDATION_LOSS, []).append(validation_loss.tolist())
+        self._judge(validation_loss)
+        return mean_over_steps
 
     def _random_steps(self) -> list[list[int]]:
         """The numbers of the batches of each step of this epoch."""
