@@ -48,22 +48,66 @@ class BatchLoss:
         self.function = function
 
     def __call__(self, net: torch.nn.Module, batch: Any) -> torch.Tensor:
-        return self.function(net, batch)
+        try:
+            return self.function(net, batch)
+        except TypeError as error:
+            if can_be_called(self.function, net, batch):
+                raise  # an error in the loss itself, which its traceback shows best
+            raise InvalidInputError(
+                "the function of a BatchLoss is called as function(net, batch), and this one "
+                f"takes other arguments ({error})."
+            ) from error
+
+
+class PredictionLoss:
+    """The loss of batches ``(*inputs, target)`` by a function of prediction and target."""
+
+    def __init__(self, function: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
+        require_function(function, "loss")
+        self.function = function
+
+    def __call__(self, net: torch.nn.Module, batch: Any) -> torch.Tensor:
+        prediction, target = predict_batch(net, batch)
+        try:
+            return self.function(prediction, target)
+        except Exception as error:
+            if not can_be_called(self.function, prediction, target):
+                raise wrong_loss(f"it takes other arguments ({error})") from error
+            if self._takes_batches(net, batch):
+                raise wrong_loss("it takes a network and a batch") from error
+            raise  # an error in the loss itself, which its traceback shows best
+
+    def _takes_batches(self, net: torch.nn.Module, batch: Any) -> bool:
+        """Whether the function gives a number for a network and a batch."""
+        with torch.no_grad():
+            try:
+                return isinstance(self.function(net, batch), torch.Tensor)
+            except Exception:  # whatever is wrong, it is not that
+                return False
 
 
 Loss = Callable[[Any, torch.Tensor], torch.Tensor] | BatchLoss
+"""What ``fit`` takes as a loss."""
 
 
-def require_function(function: Any, name: str) -> None:
-    """Refuse what cannot be called, and a class where an object of it was meant, such as
-    ``torch.nn.MSELoss``."""
-    if isinstance(function, type):
+class Objective:
+    """The loss of a network on batches: one number, or one for each replica."""
+
+    def __init__(self, net: torch.nn.Module, loss: Loss, shape: tuple[int, ...]) -> None:
+        self.net = net
+        self.loss = loss if isinstance(loss, BatchLoss) else PredictionLoss(loss)
+        self.shape = shape
+
+    def __call__(self, batch: Any) -> torch.Tensor:
+        losses = self.loss(self.net, batch)
+        if isinstance(losses, torch.Tensor) and losses.shape == self.shape:
+            return losses
+        answer = losses.shape if isinstance(losses, torch.Tensor) else repr(losses)
         raise InvalidInputError(
-            f"{name} must be a function, got the class {function.__name__}. Make an object of it, "
-            f"such as {function.__name__}()."
+            f"expected a loss of shape {self.shape}, one for each replica, got {answer}. A loss is "
+            "called as loss(prediction, target), and tb.training.BatchLoss(function) as "
+            "function(net, batch)."
         )
-    if not callable(function):
-        raise InvalidInputError(f"{name} must be a function, got {function!r}.")
 
 
 def predict_batch(net: torch.nn.Module, batch: Any) -> tuple[Any, torch.Tensor]:
@@ -79,62 +123,16 @@ def predict_batch(net: torch.nn.Module, batch: Any) -> tuple[Any, torch.Tensor]:
     return net(*inputs), target
 
 
-class Objective:
-    """The loss of a network on batches: one number, or one for each replica."""
-
-    def __init__(self, net: torch.nn.Module, loss: Loss, shape: tuple[int, ...]) -> None:
-        require_function(loss, "loss")
-        self.net = net
-        self.loss = loss
-        self.shape = shape
-
-    def __call__(self, batch: Any) -> torch.Tensor:
-        if isinstance(self.loss, BatchLoss):
-            losses = self._loss_of_batch(self.loss, batch)
-        else:
-            losses = self._loss_of_prediction(self.loss, batch)
-        self._check_shape(losses)
-        return losses
-
-    def _loss_of_batch(self, loss: BatchLoss, batch: Any) -> torch.Tensor:
-        try:
-            return loss(self.net, batch)
-        except TypeError as error:
-            if can_be_called(loss.function, self.net, batch):
-                raise  # an error in the loss itself, which its traceback shows best
-            raise InvalidInputError(
-                "the function of a BatchLoss is called as function(net, batch), and this one "
-                f"takes other arguments ({error})."
-            ) from error
-
-    def _loss_of_prediction(self, loss: Callable, batch: Any) -> torch.Tensor:
-        prediction, target = predict_batch(self.net, batch)
-        try:
-            return loss(prediction, target)
-        except Exception as error:
-            if not can_be_called(loss, prediction, target):
-                raise wrong_loss(f"it takes other arguments ({error})") from error
-            if self._is_loss_of_batches(loss, batch):
-                raise wrong_loss("it takes a network and a batch") from error
-            raise  # an error in the loss itself, which its traceback shows best
-
-    def _is_loss_of_batches(self, loss: Callable, batch: Any) -> bool:
-        """Whether a loss gives a number for the network and a batch."""
-        with torch.no_grad():
-            try:
-                return isinstance(loss(self.net, batch), torch.Tensor)
-            except Exception:  # whatever is wrong, it is not that
-                return False
-
-    def _check_shape(self, losses: Any) -> None:
-        if isinstance(losses, torch.Tensor) and losses.shape == self.shape:
-            return
-        answer = losses.shape if isinstance(losses, torch.Tensor) else repr(losses)
+def require_function(function: Any, name: str) -> None:
+    """Refuse what cannot be called, and a class where an object of it was meant, such as
+    ``torch.nn.MSELoss``."""
+    if isinstance(function, type):
         raise InvalidInputError(
-            f"expected a loss of shape {self.shape}, one for each replica, got {answer}. A loss is "
-            "called as loss(prediction, target), and tb.training.BatchLoss(function) as "
-            "function(net, batch)."
+            f"{name} must be a function, got the class {function.__name__}. Make an object of it, "
+            f"such as {function.__name__}()."
         )
+    if not callable(function):
+        raise InvalidInputError(f"{name} must be a function, got {function!r}.")
 
 
 def can_be_called(function: Callable, *arguments: Any) -> bool:
