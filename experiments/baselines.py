@@ -1,5 +1,5 @@
-"""What a field estimator must beat: the usual ways to fill in or smooth vectors, blind to tangent
-spaces."""
+"""What a field estimator must beat: the usual ways to fill in or smooth vectors, which know no
+tangent spaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
-from ..estimators import FieldDenoiser, SpectralFilter
+from tangentbundle.estimators import FieldDenoiser, SpectralFilter
 
 
 def Zero() -> MultiOutputRegressor:
@@ -33,13 +33,16 @@ class InverseDistance(KNeighborsRegressor):
     """The mean of all vectors, weighted by inverse squared distances."""
 
     def __init__(self):
-        super().__init__(
-            algorithm="brute", weights=lambda distances: np.maximum(distances, 1e-12) ** -2.0
-        )
+        super().__init__(algorithm="brute", weights=inverse_square)
 
     def fit(self, X, y):
         self.n_neighbors = len(X)
         return super().fit(X, y)
+
+
+def inverse_square(distances: np.ndarray) -> np.ndarray:
+    """The weights of ``InverseDistance``, finite at distance zero."""
+    return np.maximum(distances, 1e-12) ** -2.0
 
 
 class ThinPlate(RegressorMixin, BaseEstimator):
@@ -62,13 +65,13 @@ class AmbientProcess(RegressorMixin, BaseEstimator):
 
     def fit(self, X, y):
         self.scale_ = float(np.sqrt(np.mean(np.square(y)))) or 1.0
-        unit = float(np.sqrt(np.var(X, axis=0).sum())) or 1.0
+        extent = float(np.sqrt(np.var(X, axis=0).sum())) or 1.0
         models = []
         for smoothness in (0.5, 1.5, 2.5, np.inf):
-            kernel = ConstantKernel(1.0, (1e-4, 1e4)) * Matern(
-                0.4 * unit, (1e-3 * unit, 1e3 * unit), nu=smoothness
-            )
-            model = GaussianProcessRegressor(kernel + WhiteKernel(0.1, (1e-8, 1e2)), random_state=0)
+            amplitude = ConstantKernel(1.0, (1e-4, 1e4))
+            field = Matern(0.4 * extent, (1e-3 * extent, 1e3 * extent), nu=smoothness)
+            noise = WhiteKernel(0.1, (1e-8, 1e2))
+            model = GaussianProcessRegressor(amplitude * field + noise, random_state=0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 models.append(model.fit(X, y / self.scale_))
@@ -86,9 +89,8 @@ def ComponentProcess() -> MultiOutputRegressor:
 
 def smoothing_spline() -> GridSearchCV:
     """A thin-plate spline whose smoothing is chosen by cross-validation in three parts."""
-    return GridSearchCV(
-        ThinPlate(), {"smoothing": np.logspace(-5, 1, 7)}, scoring="neg_mean_squared_error", cv=3
-    )
+    choices = {"smoothing": np.logspace(-5, 1, 7)}
+    return GridSearchCV(ThinPlate(), choices, scoring="neg_mean_squared_error", cv=3)
 
 
 def smoothers() -> dict[str, Any]:
@@ -109,5 +111,7 @@ def denoised(estimator: Any, points: np.ndarray, fields: np.ndarray) -> np.ndarr
     point itself."""
     if estimator is None:
         return fields
-    places = None if isinstance(estimator, KNeighborsRegressor) else points
+    places = points
+    if isinstance(estimator, KNeighborsRegressor):
+        places = None
     return np.stack([estimator.fit(points, field).predict(places) for field in fields])
