@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,26 +13,36 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from .. import estimators, nn
-from ..batch import Clouds
-from ..datasets import torus_klein_clouds
-from ..estimators.classifier import cross_entropy
-from ..geometry.kernels import Gaussian
-from ..geometry.pipeline import Scale
-from ..nn.base import generator
-from ..training import fit
-from .base import Description, Experiment, Row, Task, draw
+from harness.ledger import Row, Task
+from tangentbundle import estimators, nn
+from tangentbundle.batch import Clouds
+from tangentbundle.datasets import torus_klein_clouds
+from tangentbundle.estimators.classifier import cross_entropy
+from tangentbundle.geometry.kernels import Gaussian
+from tangentbundle.geometry.pipeline import Scale
+from tangentbundle.nn.base import generator
+from tangentbundle.training import fit
+
+from .base import Description, Experiment, draw
 
 BATCH, EPOCHS, PATIENCE = 32, 150, 15
-FULL_SETS, FULL_CLOUDS, QUICK_CLOUDS = 8, 2000, 600
+CLIP = 1.0
+"""Largest norm of a gradient."""
 
-Batch = tuple[Any, ...]
-"""Inputs of a network for several clouds, and their labels."""
+FULL_SETS, FULL_CLOUDS = 8, 2000
+QUICK_SETS, QUICK_CLOUDS = 1, 600
+POINTS = 100
+"""Of each cloud."""
 
+TRAINING_SHARE, VALIDATION_SHARE = 0.64, 0.16
+"""Of the clouds; the others are for the test."""
 
 STRETCHED = {"base": True, "longest side": False}
 """Two readings of the paper's text: whether clouds are scaled to the unit cube along each axis, or
 by the longest."""
+
+Batch = tuple[Any, ...]
+"""Inputs of a network for several clouds, and their labels."""
 
 
 class Classification(Experiment):
@@ -48,47 +56,55 @@ class Classification(Experiment):
     about = Description.named(name)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
-        count, clouds = (FULL_SETS, FULL_CLOUDS) if full else (1, QUICK_CLOUDS)
-        readings = (
-            ["longest side"] if protocol == "best" else list(STRETCHED)[: None if full else 1]
-        )
+        if full:
+            sets, clouds = FULL_SETS, FULL_CLOUDS
+        else:
+            sets, clouds = QUICK_SETS, QUICK_CLOUDS
+        if protocol == "best":
+            readings = ["longest side"]
+        elif full:
+            readings = list(STRETCHED)
+        else:
+            readings = ["base"]
         return [
-            {"protocol": protocol, "reading": reading, "dataset": dataset, "clouds": clouds}
-            for dataset, reading in product(range(count), readings)
+            {"protocol": protocol, "reading": reading, "dataset": number, "clouds": clouds}
+            for number in range(sets)
+            for reading in readings
         ]
 
     def run(self, task: Task, seed: int) -> list[Row]:
         number = task["dataset"]
+        reading = task["reading"]
         sample = Sample.drawn(
-            task["clouds"], draw(seed, self.name, number), STRETCHED[task["reading"]]
+            task["clouds"], draw(seed, self.name, number), stretch=STRETCHED[reading]
         )
         if task["protocol"] == "paper":
-            rules = SIGN_RULES if task["reading"] == "base" else {}
-            rows = _networks(sample, number, rules, draw(seed, "signs", number))
+            rules = {}
+            if reading == "base":
+                rules = SIGN_RULES
+            rows = network_rows(sample, number, rules, draw(seed, "signs", number))
         else:
-            rows = _classifiers(sample)
-        return [
-            {"reading": task["reading"], "dataset": number, **row}
-            for row in rows + _baselines(sample)
-        ]
+            rows = estimator_rows(sample)
+        rows += baseline_rows(sample)
+        return [{"reading": reading, "dataset": number, **row} for row in rows]
 
     def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
-        sets = len({row["dataset"] for row in rows if "dataset" in row}) or (
-            FULL_SETS if full else 1
-        )
-        said = f"Data: {sets} data sets of {FULL_CLOUDS if full else QUICK_CLOUDS} clouds."
-        if protocol != "paper":
-            return said
-        return (
-            f"{said} Training: at most {EPOCHS} epochs, stopped after {PATIENCE} without "
-            "improvement."
-        )
+        if full:
+            planned_sets, clouds = FULL_SETS, FULL_CLOUDS
+        else:
+            planned_sets, clouds = QUICK_SETS, QUICK_CLOUDS
+        sets = len({row["dataset"] for row in rows if "dataset" in row}) or planned_sets
+        sentences = f"Data: {sets} data sets of {clouds} clouds."
+        if protocol == "paper":
+            sentences += (
+                f" Training: at most {EPOCHS} epochs, stopped after {PATIENCE} without improvement."
+            )
+        return sentences
 
     def published(self) -> list[Row]:
         """The paper's numbers, repeated for every reading."""
-        return [
-            {**row, "reading": reading} for reading, row in product(STRETCHED, super().published())
-        ]
+        rows = super().published()
+        return [{**row, "reading": reading} for reading in STRETCHED for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,48 +117,82 @@ class Sample:
 
     @classmethod
     def drawn(cls, count: int, rng: np.random.Generator, stretch: bool) -> Sample:
-        clouds, labels = torus_klein_clouds(count, 100, rng, stretch=stretch)
+        """Random clouds, half of them tori."""
+        clouds, labels = torus_klein_clouds(count, POINTS, rng, stretch=stretch)
         return cls([points.astype(np.float32) for points in clouds], labels)
 
     @property
     def parts(self) -> tuple[slice, slice, slice]:
-        a, b = round(0.64 * len(self.labels)), round(0.8 * len(self.labels))
-        return slice(0, a), slice(a, b), slice(b, None)
+        """The clouds for training, for validation and for the test."""
+        count = len(self.labels)
+        validation_start = round(TRAINING_SHARE * count)
+        test_start = round((TRAINING_SHARE + VALIDATION_SHARE) * count)
+        return (
+            slice(0, validation_start),
+            slice(validation_start, test_start),
+            slice(test_start, None),
+        )
 
-    def batches(self, inputs: Callable[[slice], Batch]) -> list[list[Batch]]:
-        """Batches ``(*inputs, labels)`` of training; validation and test are one batch each."""
-        train, validation, test = self.parts
-        starts = [slice(a, min(a + BATCH, train.stop)) for a in range(0, train.stop, BATCH)]
+    def batches(self, inputs: Callable[[slice], Batch]) -> Batches:
+        """Batches of training; validation and test are one batch each."""
+        training, validation, test = self.parts
         labels = torch.from_numpy(self.labels)
-        return [
-            [(*inputs(part), labels[part]) for part in parts]
-            for parts in (starts, [validation], [test])
-        ]
+
+        def batch(part: slice) -> Batch:
+            return (*inputs(part), labels[part])
+
+        training_batches = []
+        for start in range(0, training.stop, BATCH):
+            training_batches.append(batch(slice(start, min(start + BATCH, training.stop))))
+        return Batches(training_batches, batch(validation), batch(test))
 
     def score(self, model: Any, features: Any) -> float:
         """Accuracy of an estimator on the test clouds after fitting it to all others."""
-        stop = self.parts[2].start
-        return float(
-            model.fit(features[:stop], self.labels[:stop]).score(
-                features[stop:], self.labels[stop:]
-            )
+        start = self.parts[2].start
+        model.fit(features[:start], self.labels[:start])
+        return float(model.score(features[start:], self.labels[start:]))
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Batches ``(*inputs, labels)`` for training, and one each for validation and test."""
+
+    training: list[Batch]
+    validation: Batch
+    test: Batch
+
+    def with_inputs(self, inputs: Callable[[Clouds], Batch]) -> Batches:
+        """The same batches, whose clouds have become the inputs of a network."""
+
+        def changed(batch: Batch) -> Batch:
+            clouds, labels = batch
+            return (*inputs(clouds), labels)
+
+        return Batches(
+            [changed(batch) for batch in self.training],
+            changed(self.validation),
+            changed(self.test),
         )
 
 
+SignRule = Callable[[torch.Tensor, np.random.Generator], torch.Tensor]
+"""From frames ``(n, D, d)`` to a sign for each of their vectors ``(n, d)``."""
+
+
 def random_signs(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-    """A sign for each vector of frames ``(n, D, d)``, ``(n, d)``: independent ones."""
-    return torch.from_numpy(rng.choice([-1.0, 1.0], (frames.shape[0], frames.shape[2])))
+    """Independent signs."""
+    shape = (frames.shape[0], frames.shape[2])
+    return torch.from_numpy(rng.choice([-1.0, 1.0], shape))
 
 
 def signs_by_direction(frames: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-    """A sign for each vector of frames, ``(n, d)``, by which all make acute angles with one random
-    direction."""
+    """Signs by which all vectors make acute angles with one random direction."""
     direction = torch.from_numpy(rng.standard_normal(frames.shape[1]))
     products = torch.einsum("nia,i->na", frames, direction)
     return torch.where(products < 0, -1.0, 1.0)
 
 
-SIGN_RULES: dict[str, Callable[[torch.Tensor, np.random.Generator], torch.Tensor]] = {
+SIGN_RULES: dict[str, SignRule] = {
     "DD-TNN, random signs": random_signs,
     "DD-TNN, signs by a direction": signs_by_direction,
 }
@@ -150,26 +200,10 @@ SIGN_RULES: dict[str, Callable[[torch.Tensor, np.random.Generator], torch.Tensor
 depends."""
 
 
-def _inputs_with_signs(clouds: Any, rule: Callable, rng: np.random.Generator) -> Any:
-    """The inputs of a network on the tangent bundle, in frames whose signs follow another rule."""
-    return tangent_inputs(with_signs(clouds, rule, rng))
-
-
-def _networks(
-    sample: Sample, seed: int, rules: dict[str, Callable], rng: np.random.Generator
-) -> list[Row]:
-    """The paper's networks; the first also in frames whose signs follow other ``rules``."""
-    clouds = sample.batches(lambda part: (_clouds(sample.points[part]),))
-    rows = _network_rows("DD-TNN", [1, 8, 4, 1], 2, _map_inputs(clouds, tangent_inputs), seed)
-    for method, rule in rules.items():
-        flipped = _map_inputs(clouds, partial(_inputs_with_signs, rule=rule, rng=rng))
-        rows += _network_rows(method, [1, 8, 4, 1], 2, flipped, seed)
-    rows += _network_rows("MNN", [3, 8, 4, 3], 1, _map_inputs(clouds, scalar_inputs), seed)
-    grids = torch.stack([occupancy(points) for points in sample.points])
-    data = sample.batches(lambda part: (grids[part],))
-    for name in ACTIVATIONS:
-        rows.append(_trained("3D-CNN", name, voxel_network(name, seed), data, seed))
-    return rows
+def with_signs(clouds: Clouds, rule: SignRule, rng: np.random.Generator) -> Clouds:
+    """The same clouds in frames whose vectors have the signs of a rule."""
+    signs = rule(clouds.frames, rng)
+    return replace(clouds, frames=clouds.frames * signs[:, None, :])
 
 
 ACTIVATIONS: dict[str, Callable[[], nn.Activation]] = {
@@ -178,42 +212,62 @@ ACTIVATIONS: dict[str, Callable[[], nn.Activation]] = {
 }
 
 
-def _network_rows(
-    method: str, channels: list[int], dim: int, data: list[list[Batch]], seed: int
+def network_rows(
+    sample: Sample, seed: int, rules: dict[str, SignRule], rng: np.random.Generator
 ) -> list[Row]:
-    """The paper's network on inputs of fibres of dimension ``dim``, with every activation."""
-    rows = []
-    for name, activation in ACTIVATIONS.items():
-        source = generator(seed)
-        readout = nn.SumReadout(channels[-1], 2, rank=dim, seed=source)
-        net = nn.TNN(channels, taps=2, activation=activation(), readout=readout, seed=source)
-        rows.append(_trained(method, name, net, data, seed))
+    """The paper's networks; the first also in frames whose signs follow other ``rules``."""
+    clouds = sample.batches(lambda part: (paper_clouds(sample.points[part]),))
+    rows = tangent_network_rows("DD-TNN", clouds.with_inputs(tangent_inputs), seed)
+    for method, rule in rules.items():
+        flipped = clouds.with_inputs(lambda c, rule=rule: tangent_inputs(with_signs(c, rule, rng)))
+        rows += tangent_network_rows(method, flipped, seed)
+    rows += scalar_network_rows("MNN", clouds.with_inputs(scalar_inputs), seed)
+    grids = torch.stack([occupancy(points) for points in sample.points])
+    data = sample.batches(lambda part: (grids[part],))
+    for activation in ACTIVATIONS:
+        rows.append(trained_row("3D-CNN", activation, voxel_network(activation, seed), data, seed))
     return rows
 
 
-def _map_inputs(clouds: list[list[Batch]], inputs: Callable[[Clouds], Batch]) -> list[list[Batch]]:
-    """Batches whose clouds have become the inputs of a network."""
-    return [[(*inputs(several), labels) for several, labels in part] for part in clouds]
+def tangent_network_rows(method: str, data: Batches, seed: int) -> list[Row]:
+    """The paper's network on tangent vectors, with every activation."""
+    rows = []
+    for activation in ACTIVATIONS:
+        net = paper_network([1, 8, 4, 1], activation, seed, dim=2)
+        rows.append(trained_row(method, activation, net, data, seed))
+    return rows
 
 
-def with_signs(
-    clouds: Clouds,
-    rule: Callable[[torch.Tensor, np.random.Generator], torch.Tensor],
-    rng: np.random.Generator,
-) -> Clouds:
-    """The same clouds in frames whose vectors have the signs of a rule."""
-    return replace(clouds, frames=clouds.frames * rule(clouds.frames, rng)[:, None, :])
+def scalar_network_rows(method: str, data: Batches, seed: int) -> list[Row]:
+    """The paper's network on functions, with every activation."""
+    rows = []
+    for activation in ACTIVATIONS:
+        net = paper_network([3, 8, 4, 3], activation, seed, dim=1)
+        rows.append(trained_row(method, activation, net, data, seed))
+    return rows
 
 
-def _clouds(points: list[np.ndarray]) -> Clouds:
-    """With the paper's scales."""
-    batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
-    return Clouds.of(np.concatenate(points), batch, 2, Scale(eps=0.5, eps_pca=0.8), Gaussian())
+def paper_network(channels: list[int], activation: str, seed: int, dim: int) -> nn.TNN:
+    """The paper's network on fibres of dimension ``dim``; its readout is a sum over the points."""
+    source = generator(seed)
+    readout = nn.SumReadout(channels[-1], 2, rank=dim, seed=source)
+    return nn.TNN(
+        channels, taps=2, activation=ACTIVATIONS[activation](), readout=readout, seed=source
+    )
+
+
+def paper_clouds(points: list[np.ndarray]) -> Clouds:
+    """Clouds ``(n_i, 3)`` at the paper's scales."""
+    sizes = [len(cloud) for cloud in points]
+    batch = np.repeat(np.arange(len(points)), sizes)
+    scale = Scale(eps=0.5, eps_pca=0.8)
+    return Clouds.of(np.concatenate(points), batch, 2, scale, Gaussian())
 
 
 def tangent_inputs(clouds: Clouds) -> Batch:
     """The constant vector (1, 1, 1) in the frames, ``(n, 2, 1)``, and the connection Laplacians."""
-    return clouds.frames.sum(1)[:, :, None].float(), clouds.laplacian(calibrate=False)
+    coordinates = clouds.frames.sum(1)[:, :, None]
+    return coordinates.float(), clouds.laplacian(calibrate=False)
 
 
 def scalar_inputs(clouds: Clouds) -> Batch:
@@ -226,59 +280,101 @@ def scalar_inputs(clouds: Clouds) -> Batch:
 def occupancy(points: np.ndarray, resolution: int = 6) -> torch.Tensor:
     """Which cells of the bounding cube of a cloud ``(n, 3)`` hold points: ``(1, r, r, r)`` of zeros
     and ones."""
-    low = points.min(axis=0)
-    sides = [(start, start + np.ptp(points, axis=0).max()) for start in low]
-    return torch.from_numpy(np.histogramdd(points, resolution, sides)[0] > 0).float()[None]
+    lowest = points.min(axis=0)
+    length = np.ptp(points, axis=0).max()
+    sides = [(start, start + length) for start in lowest]
+    counts, _ = np.histogramdd(points, resolution, sides)
+    return torch.from_numpy(counts > 0).float()[None]
 
 
 def voxel_network(activation: str, seed: int) -> torch.nn.Module:
     """A 3D-CNN on occupancy grids: two convolutions, a mean over the grid, and a linear
     classifier."""
-    bend = torch.nn.Identity() if activation == "Id" else torch.nn.Tanh()
+    bend: torch.nn.Module = torch.nn.Tanh()
+    if activation == "Id":
+        bend = torch.nn.Identity()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        first, second = (torch.nn.Conv3d(channels, 2, 3, padding=1) for channels in (1, 2))
-        pooled = torch.nn.AdaptiveAvgPool3d(1), torch.nn.Flatten(), torch.nn.Linear(2, 2)
-    return torch.nn.Sequential(first, bend, second, bend, *pooled)
+        return torch.nn.Sequential(
+            torch.nn.Conv3d(1, 2, 3, padding=1),
+            bend,
+            torch.nn.Conv3d(2, 2, 3, padding=1),
+            bend,
+            torch.nn.AdaptiveAvgPool3d(1),
+            torch.nn.Flatten(),
+            torch.nn.Linear(2, 2),
+        )
 
 
-def _trained(method: str, activation: str, net: torch.nn.Module, data: list, seed: int) -> Row:
-    def accuracy(batch: Batch) -> float:
-        with torch.no_grad():
-            return float((net(*batch[:-1]).argmax(dim=-1) == batch[-1]).double().mean())
+def trained_row(
+    method: str, activation: str, net: torch.nn.Module, data: Batches, seed: int
+) -> Row:
+    """Train a network, and return its accuracy on the test clouds."""
+    fit(
+        net,
+        data.training,
+        cross_entropy,
+        validation=[data.validation],
+        epochs=EPOCHS,
+        patience=PATIENCE,
+        clip=CLIP,
+        seed=seed,
+        progress=False,
+    )
+    return {
+        "method": method,
+        "activation": activation,
+        "accuracy": accuracy(net, data.test),
+        "validation": accuracy(net, data.validation),
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+    }
 
-    train, validation, test = data
-    limits: Any = {"epochs": EPOCHS, "patience": PATIENCE, "clip": 1.0}
-    fit(net, train, cross_entropy, validation=validation, seed=seed, progress=False, **limits)
-    scores = {"accuracy": accuracy(test[0]), "validation": accuracy(validation[0])}
-    return _row(method, activation, sum(p.numel() for p in net.parameters()), **scores)
+
+def accuracy(net: torch.nn.Module, batch: Batch) -> float:
+    """The share of clouds of a batch that a network classifies correctly."""
+    *inputs, labels = batch
+    with torch.no_grad():
+        answers = net(*inputs).argmax(dim=-1)
+    return float((answers == labels).double().mean())
 
 
-def _classifiers(sample: Sample) -> list[Row]:
-    """The library's estimator."""
+def estimator_rows(sample: Sample) -> list[Row]:
+    """The library's estimator, with linear filters and with tanh of the lengths of vectors."""
     rows = []
     for name, activation in {"Id": nn.Linear(), "Tanh": nn.NormTanh()}.items():
         model = estimators.ManifoldClassifier(activation, dim=2, random_state=0)
-        accuracy = sample.score(model, sample.points)
+        score = sample.score(model, sample.points)
         rows.append(
-            _row("ManifoldClassifier", name, model.network_.num_parameters, accuracy=accuracy)
+            {
+                "method": "ManifoldClassifier",
+                "activation": name,
+                "accuracy": score,
+                "parameters": model.network_.num_parameters,
+            }
         )
     return rows
 
 
-def _baselines(sample: Sample) -> list[Row]:
-    moments = np.stack([np.cov(p.T.astype(float))[np.triu_indices(3)] for p in sample.points])
+def baseline_rows(sample: Sample) -> list[Row]:
+    """The majority class, and second moments of the coordinates."""
+    moments = np.stack([second_moments(points) for points in sample.points])
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     return [
-        _row("majority class", "-", 1, accuracy=sample.score(DummyClassifier(), moments)),
-        _row(
-            "logistic regression on moments",
-            "-",
-            moments.shape[1] + 1,
-            accuracy=sample.score(logistic, moments),
-        ),
+        {
+            "method": "majority class",
+            "activation": "-",
+            "accuracy": sample.score(DummyClassifier(), moments),
+            "parameters": 1,
+        },
+        {
+            "method": "logistic regression on moments",
+            "activation": "-",
+            "accuracy": sample.score(logistic, moments),
+            "parameters": moments.shape[1] + 1,
+        },
     ]
 
 
-def _row(method: str, activation: str, parameters: int, **scores: float) -> Row:
-    return {"method": method, "activation": activation, **scores, "parameters": parameters}
+def second_moments(points: np.ndarray) -> np.ndarray:
+    """The entries on and above the diagonal of the covariance of a cloud ``(n, 3)``."""
+    return np.cov(points.T.astype(float))[np.triu_indices(3)]

@@ -10,18 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..datasets import WindData, Windows
-from ..forecast import FieldForecaster
-from ..manifolds import Sphere
-from ..nn import GatedTNN, RecurrentTNN
-from ..nn.models import Recurrent
-from ..timeline import calendar_period
-from ..training import fit
-from .base import Description, Row, Task, draw
+from harness.ledger import Row, Task
+from tangentbundle.datasets import WindData, Windows
+from tangentbundle.forecast import FieldForecaster
+from tangentbundle.manifolds import Sphere
+from tangentbundle.nn import GatedTNN, RecurrentTNN
+from tangentbundle.nn.models import Recurrent
+from tangentbundle.timeline import calendar_period
+from tangentbundle.training import fit
+
+from .base import Description, draw
 from .networks import NetworkView
 from .wind import WindExperiment, WindSites, available, source_of, value_range
 
 HORIZONS = (20, 50, 80)
+FULL_SIZES, FULL_DRAWS = (100, 200, 300, 400), 8
+QUICK_SIZES, QUICK_DRAWS = (100,), 1
 RATE, CLIP, BATCH = 0.1, 1.0, 12
 """Rate of Adam, largest norm of a gradient, and windows in a step of training."""
 
@@ -29,6 +33,12 @@ STEPS, PATIENCE, LEAST_GAIN, INTERVAL = 600, 60, 1e-5, 10
 """One rule for all networks: every ``INTERVAL`` steps or more the error on the validation windows
 is computed; training ends after ``PATIENCE`` steps in which it has not fallen by ``LEAST_GAIN``, or
 after ``STEPS``; the weights with the least validation error are kept."""
+
+TRAINING_SHARE = 0.8
+"""Of the windows of the training period; the latest others are for validation."""
+
+FIRST_DAY = 4
+"""Lead times of the first day, of analyses every six hours."""
 
 GATED_WIDTHS = (4,)
 """States of the layers of the gated network."""
@@ -47,32 +57,41 @@ class Forecast(WindExperiment):
     def tasks(self, full: bool, protocol: str) -> list[Task]:
         data = self.data or available()
         source = source_of(data)
-        horizons = [h for h in HORIZONS if min(len(source.training), len(source.test)) > 2 * h]
-        sizes, draws = ((100, 200, 300, 400), 8) if full else ((100,), 1)
-        places = [
-            {"n": n, "horizon": h, "sampling": s}
-            for s in range(draws)
+        shortest = min(len(source.training), len(source.test))
+        horizons = [horizon for horizon in HORIZONS if shortest > 2 * horizon]
+        if full:
+            sizes, draws = FULL_SIZES, FULL_DRAWS
+        else:
+            sizes, draws = QUICK_SIZES, QUICK_DRAWS
+        common: Task = {"data": data, "protocol": protocol}
+        return [
+            {**common, "n": n, "horizon": horizon, "sampling": sampling}
+            for sampling in range(draws)
             for n in sizes
-            for h in horizons
+            for horizon in horizons
         ]
-        return [{"data": data, "protocol": protocol, **place} for place in places]
 
     def run(self, task: Task, seed: int) -> list[Row]:
         sites, training, test = scene(task, seed)
-        inputs, targets = test.wind[test.windows.inputs], test.wind[test.windows.targets]
+        inputs = test.wind[test.windows.inputs]
+        targets = test.wind[test.windows.targets]
         rows = []
         for method, forecaster in forecasters(sites, training, task, seed).items():
             errors = np.square(forecaster(inputs) - targets).mean(axis=(-1, -2))
-            details = {"method": method, "points": sites.count, "parameters": None}
+            row = {**task, "method": method, "points": sites.count, "parameters": None}
             if isinstance(forecaster, TrainedNetwork):
-                details |= {"parameters": forecaster.net.num_parameters, "steps": forecaster.steps}
-            rows.append({**task, **details, **_scores(errors, test)})
+                row["parameters"] = forecaster.net.num_parameters
+                row["steps"] = forecaster.steps
+            rows.append(row | _scores(errors, test))
         return rows
 
 
 @dataclass(frozen=True, eq=False)
 class Period:
-    """Wind (east, north) ``(T, n, 2)`` in units of ``unit`` m/s, and its windows."""
+    """Wind (east, north) ``(T, n, 2)`` in units of ``unit`` m/s, and its windows.
+
+    ``filled (T,)`` says which fields are missing analyses.
+    """
 
     wind: np.ndarray
     filled: np.ndarray
@@ -81,9 +100,9 @@ class Period:
 
     @classmethod
     def of(cls, data: WindData, horizon: int, unit: float) -> Period:
-        return cls(
-            (data.components / unit).astype(np.float32), data.filled, data.windows(horizon), unit
-        )
+        """The period of a data set, for forecasts of ``horizon`` fields."""
+        wind = (data.components / unit).astype(np.float32)
+        return cls(wind, data.filled, data.windows(horizon), unit)
 
     def mean(self) -> np.ndarray:
         """The mean field of the period, of observed fields."""
@@ -93,13 +112,15 @@ class Period:
 def scene(task: Task, seed: int) -> tuple[WindSites, Period, Period]:
     """The points of a task, the training period and the test period there, in units of the
     former."""
-    train, test = source_of(task["data"]).training, source_of(task["data"]).test
-    chosen, unit = (
-        train.sample(task["n"], draw(seed, "points", task["n"], task["sampling"])),
-        value_range(train),
-    )
-    here, there = (Period.of(part.at(chosen), task["horizon"], unit) for part in (train, test))
-    return WindSites(train.at(chosen)), here, there
+    source = source_of(task["data"])
+    rng = draw(seed, "points", task["n"], task["sampling"])
+    chosen = source.training.sample(task["n"], rng)
+    unit = value_range(source.training)
+    training = source.training.at(chosen)
+    test = source.test.at(chosen)
+    horizon = task["horizon"]
+    sites = WindSites(training)
+    return sites, Period.of(training, horizon, unit), Period.of(test, horizon, unit)
 
 
 def forecasters(sites: WindSites, training: Period, task: Task, seed: int) -> dict[str, Forecaster]:
@@ -107,12 +128,27 @@ def forecasters(sites: WindSites, training: Period, task: Task, seed: int) -> di
     if task["protocol"] == "best":
         fitted = {"FieldForecaster": field_forecaster(sites, training, task)}
     else:
-        place = (seed, "weights", task["n"], task["sampling"], task["horizon"])
-        views = sites.views("RNN")
-        fitted = {view.name: recurrent(network, view, training, draw(*place)) for view in views}
-        fitted["GatedTNN"] = recurrent(gated_network, views[0], training, draw(*place))
+        fitted = trained_networks(sites, training, task, seed)
+    return fitted | simple_forecasters(training)
+
+
+def trained_networks(
+    sites: WindSites, training: Period, task: Task, seed: int
+) -> dict[str, Forecaster]:
+    """The paper's networks, and one with gates."""
+    place = (seed, "weights", task["n"], task["sampling"], task["horizon"])
+    views = sites.views("RNN")
+    networks: dict[str, Forecaster] = {}
+    for view in views:
+        networks[view.name] = recurrent(network, view, training, draw(*place))
+    networks["GatedTNN"] = recurrent(gated_network, views[0], training, draw(*place))
+    return networks
+
+
+def simple_forecasters(training: Period) -> dict[str, Forecaster]:
+    """Methods that need no space."""
     climate = training.mean()
-    return fitted | {
+    return {
         "persistence": lambda x: np.broadcast_to(x[:, -1:], x.shape),
         "damped persistence": damped_persistence(training),
         "climatology": lambda x: np.broadcast_to(climate, x.shape),
@@ -124,14 +160,18 @@ def forecasters(sites: WindSites, training: Period, task: Task, seed: int) -> di
 def damped_persistence(training: Period) -> Forecaster:
     """The last anomaly about the training mean, times a factor for each lead time, by least
     squares."""
-    climate, windows = training.mean(), training.windows
-    last, weight = training.wind[windows.inputs[:, -1]] - climate, windows.scored.astype(np.float32)
-    products = [
-        np.einsum("wna,wna->w", last, training.wind[now] - climate) for now in windows.targets.T
-    ]
+    climate = training.mean()
+    windows = training.windows
+    weight = windows.scored.astype(np.float32)
+    last = training.wind[windows.inputs[:, -1]] - climate
+    products = []
+    for fields in windows.targets.T:
+        products.append(np.einsum("wna,wna->w", last, training.wind[fields] - climate))
     energy = np.einsum("wna,wna->w", last, last)
-    factors = (np.array(products).T * weight).sum(axis=0) / np.maximum(energy @ weight, 1e-12)
-    return lambda x: climate + factors[:, None, None].astype(np.float32) * (x[:, -1:] - climate)
+    covariances = (np.array(products).T * weight).sum(axis=0)
+    variances = np.maximum(energy @ weight, 1e-12)
+    factors = (covariances / variances)[:, None, None].astype(np.float32)
+    return lambda x: climate + factors * (x[:, -1:] - climate)
 
 
 def network(view: NetworkView, seed: int = 0) -> RecurrentTNN:
@@ -161,8 +201,8 @@ class TrainedNetwork:
     def __call__(self, inputs: np.ndarray) -> np.ndarray:
         on_device = torch.from_numpy(inputs).to(self.view.operator.device)
         with torch.no_grad():
-            parts = [self.outputs(part) for part in on_device.split(2 * BATCH)]
-        return torch.cat(parts).cpu().numpy()
+            forecasts = [self.outputs(windows) for windows in on_device.split(2 * BATCH)]
+        return torch.cat(forecasts).cpu().numpy()
 
 
 def recurrent(
@@ -171,30 +211,24 @@ def recurrent(
     training: Period,
     rng: np.random.Generator,
 ) -> TrainedNetwork:
-    """A network trained on windows of the training period, on the device of the operator.
-
-    The latest fifth of the windows is for validation.
-    """
+    """A network trained on windows of the training period, on the device of the operator."""
     device = view.operator.device
     windows = training.windows
     wind = torch.from_numpy(training.wind).to(device)
     scored = torch.from_numpy(windows.scored).to(device)
     net = make(view, int(rng.integers(2**31))).to(device)
-    untrained = TrainedNetwork(net, view, 0)
+    untrained = TrainedNetwork(net, view, steps=0)
 
     def loss(_: torch.nn.Module, numbers: np.ndarray) -> torch.Tensor:
-        difference = (
-            untrained.outputs(wind[windows.inputs[numbers]]) - wind[windows.targets[numbers]]
-        )
+        forecasts = untrained.outputs(wind[windows.inputs[numbers]])
+        difference = forecasts - wind[windows.targets[numbers]]
         errors = difference.square().sum(dim=-1).mean(dim=-1)
         return (errors * scored[numbers]).sum() / scored[numbers].sum().clamp_min(1)
 
-    def batches(numbers: np.ndarray) -> list[np.ndarray]:
-        return [numbers[k : k + BATCH] for k in range(0, len(numbers), BATCH)]
-
-    first = max(1, min(math.ceil(0.8 * len(windows)), len(windows) - 1))
-    train = batches(rng.permutation(first))
-    epoch = train * math.ceil(INTERVAL / len(train))
+    count = len(windows)
+    validation_start = max(1, min(math.ceil(TRAINING_SHARE * count), count - 1))
+    batches = _batches(rng.permutation(validation_start))
+    epoch = batches * math.ceil(INTERVAL / len(batches))
     result = fit(
         net,
         epoch,
@@ -204,25 +238,32 @@ def recurrent(
         epochs=math.ceil(STEPS / len(epoch)),
         patience=math.ceil(PATIENCE / len(epoch)),
         min_delta=LEAST_GAIN,
-        validation=batches(np.arange(first, len(windows))) or None,
+        validation=_batches(np.arange(validation_start, count)) or None,
         progress=False,
     )
-    return TrainedNetwork(net, view, result.epochs * len(epoch))
+    return TrainedNetwork(net, view, steps=result.epochs * len(epoch))
+
+
+def _batches(numbers: np.ndarray) -> list[np.ndarray]:
+    """Numbers of windows, some for each step of training."""
+    return [numbers[start : start + BATCH] for start in range(0, len(numbers), BATCH)]
 
 
 def field_forecaster(sites: WindSites, training: Period, task: Task) -> Forecaster:
     """The library's estimator, which knows dates."""
-    train, test = source_of(task["data"]).training, source_of(task["data"]).test
+    source = source_of(task["data"])
     observed = ~training.filled
-    period = calendar_period(train.times[observed])
-    model = FieldForecaster(manifold=Sphere(2), period=period)
+    times = source.training.times[observed]
+    model = FieldForecaster(manifold=Sphere(2), period=calendar_period(times))
     series = sites.ambient(training.wind[observed].astype(float))
-    model.fit(sites.points, series, times=train.times[observed])
-    times = test.times[test.windows(task["horizon"]).inputs]
+    model.fit(sites.points, series, times=times)
+    input_times = source.test.times[source.test.windows(task["horizon"]).inputs]
 
     def forecast(inputs: np.ndarray) -> np.ndarray:
-        windows = zip(sites.ambient(inputs.astype(float)), times, strict=True)
-        futures = [model.predict(recent, task["horizon"], times=when) for recent, when in windows]
+        windows = sites.ambient(inputs.astype(float))
+        futures = []
+        for window, when in zip(windows, input_times, strict=True):
+            futures.append(model.predict(window, task["horizon"], times=when))
         return sites.tangent(np.stack(futures)).astype(np.float32)
 
     return forecast
@@ -232,13 +273,12 @@ def _scores(errors: np.ndarray, test: Period) -> Row:
     """Errors ``(windows, T_f)`` of each field, averaged over observed ones: all, the first day's,
     each lead time's."""
     scored = test.windows.scored
-    mse, by_lead = (
-        float(errors[scored].mean()),
-        (errors * scored).sum(axis=0) / np.maximum(scored.sum(axis=0), 1),
-    )
-    scores = {
+    mse = float(errors[scored].mean())
+    counts = np.maximum(scored.sum(axis=0), 1)
+    by_lead = (errors * scored).sum(axis=0) / counts
+    return {
         "mse": mse,
         "mse_ms": mse * test.unit**2,
-        "mse_first": float(by_lead[:4].mean()) * test.unit**2,
+        "mse_first": float(by_lead[:FIRST_DAY].mean()) * test.unit**2,
+        "by_lead": [round(float(error), 7) for error in by_lead],
     }
-    return {**scores, "by_lead": [round(float(e), 7) for e in by_lead]}

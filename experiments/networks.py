@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..nn import TNN, Coordinatewise
-from ..operators import LinearOperator
-from ..training import Replicas, fit
+from tangentbundle.nn import TNN, Coordinatewise
+from tangentbundle.operators import LinearOperator
+from tangentbundle.training import Replicas, fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +30,19 @@ class NetworkView:
 
     @property
     def channels(self) -> int:
-        return self.components if self.frames is None else 1
+        """Channels of the signals."""
+        if self.frames is None:
+            return self.components
+        return 1
 
     def signal(self, field: torch.Tensor) -> torch.Tensor:
+        """The signal of a field."""
         if self.frames is None:
             return field[..., None, :]
         return torch.einsum("nia,...ni->...na", self.frames, field)[..., None]
 
     def field(self, signal: torch.Tensor) -> torch.Tensor:
+        """The field of a signal."""
         if self.frames is None:
             return signal[..., 0, :]
         return torch.einsum("nia,...na->...ni", self.frames, signal[..., 0])
@@ -46,6 +51,28 @@ class NetworkView:
         """The paper's network of three layers."""
         widths = [self.channels, 8, 4, self.channels]
         return TNN(widths, self.taps, activation=Coordinatewise(torch.tanh), seed=seed)
+
+
+class OracleEpoch:
+    """The outputs of the epoch nearest to the truth ``(r, n, c)`` at the ``scored (r, n)`` points,
+    of each of r fields.
+
+    It stands for a user who knows the truth, as in the paper's stopping rule.
+    """
+
+    def __init__(self, truth: torch.Tensor, scored: torch.Tensor) -> None:
+        self.truth = truth
+        self.scored = scored
+        self.errors = torch.full((len(truth),), torch.inf)
+        self.fields = torch.zeros_like(truth)
+
+    def see(self, fields: torch.Tensor) -> None:
+        """Keep the outputs of an epoch that are nearer to the truth than all before."""
+        squares = (fields - self.truth).square().sum(dim=-1)
+        errors = (squares * self.scored).sum(dim=-1)
+        closer = errors < self.errors
+        self.errors[closer] = errors[closer]
+        self.fields[closer] = fields[closer]
 
 
 def reproduce_inputs(
@@ -63,26 +90,24 @@ def reproduce_inputs(
     Returns the outputs ``(r, n, c)`` of the lowest training loss, and those of the oracle: the
     epoch nearest to the truth at the ``scored`` points. The truth is used for nothing else.
     """
-    fields, exact, known, judged = (
-        torch.from_numpy(a).float() for a in (inputs, truth, observed, scored)
-    )
-    x, nearest, oracle = (
-        view.signal(fields),
-        torch.full((len(fields),), torch.inf),
-        torch.zeros_like(fields),
-    )
+    signals = view.signal(_single(inputs))
+    weights = _single(observed)
+    oracle = OracleEpoch(_single(truth), _single(scored))
 
-    def loss(nets: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
-        output = nets(batch, view.operator)
+    def loss(networks: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        outputs = networks(batch, view.operator)
         with torch.no_grad():
-            field = view.field(output)
-            errors = ((field - exact).square().sum(dim=-1) * judged).sum(dim=-1)
-            closer = errors < nearest
-            nearest[closer], oracle[closer] = errors[closer], field[closer]
-        return ((output - batch).square().sum(dim=(-2, -1)) * known).sum(dim=-1) / known.sum(dim=-1)
+            oracle.see(view.field(outputs))
+        squares = (outputs - batch).square().sum(dim=(-2, -1))
+        return (squares * weights).sum(dim=-1) / weights.sum(dim=-1)
 
-    nets = Replicas(view.network, len(fields), seed)
-    fit(nets, [x], loss, progress=False, **options)
+    networks = Replicas(view.network, len(signals), seed)
+    fit(networks, [signals], loss, progress=False, **options)
     with torch.no_grad():
-        final = view.field(nets(x, view.operator))
-    return final.double().numpy(), oracle.double().numpy()
+        final = view.field(networks(signals, view.operator))
+    return final.double().numpy(), oracle.fields.double().numpy()
+
+
+def _single(array: np.ndarray) -> torch.Tensor:
+    """An array as a tensor of single precision."""
+    return torch.from_numpy(array).float()

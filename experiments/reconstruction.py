@@ -9,17 +9,22 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsRegressor
 
-from ..datasets import WindData
-from ..earth.covariances import planetary_model
-from ..estimators import FieldInterpolator
-from .base import Description, Row, Task, draw
+from harness.ledger import Row, Task
+from tangentbundle.datasets import WindData
+from tangentbundle.earth.covariances import planetary_model
+from tangentbundle.estimators import FieldInterpolator
+
+from .base import Description, draw
 from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from .networks import NetworkView, reproduce_inputs
 from .wind import WindExperiment, WindSites, available, source_of, value_range
 
 SHARES = (0.5, 0.3, 0.1)
-EPOCHS = 300
+"""Of the points, masked."""
 
+FULL_SIZES, FULL_DRAWS = (100, 200, 300, 400), 8
+QUICK_SIZES, QUICK_DRAWS = (100, 400), 2
+EPOCHS = 300
 
 Interpolation = Callable[[WindSites, np.ndarray], np.ndarray]
 """From sites and wind (east, north) there ``(n, 2)``, NaN where it is masked, to wind at all of
@@ -31,18 +36,22 @@ def projected(estimator: Any) -> Interpolation:
 
     def interpolate(sites: WindSites, wind: np.ndarray) -> np.ndarray:
         observed = ~np.isnan(wind[:, 0])
-        model = clone(estimator).fit(sites.points[observed], sites.ambient(wind)[observed])
+        vectors = sites.ambient(wind)
+        model = clone(estimator).fit(sites.points[observed], vectors[observed])
         return sites.tangent(model.predict(sites.points))
 
     return interpolate
 
 
+def mean_of_components(sites: WindSites, wind: np.ndarray) -> np.ndarray:
+    """The means of east and of north, as in the paper."""
+    return np.broadcast_to(np.nanmean(wind, axis=0), wind.shape)
+
+
 INTERPOLATIONS: dict[str, Interpolation] = {
     "zero": projected(Zero()),
     "mean": projected(Mean()),
-    "mean of components": lambda _, wind: np.broadcast_to(
-        np.nanmean(wind, axis=0), wind.shape
-    ),  # as in the paper
+    "mean of components": mean_of_components,
     "nearest neighbour": projected(KNeighborsRegressor(1)),
     "inverse distance": projected(InverseDistance()),
     "thin-plate spline": projected(ThinPlate()),
@@ -73,30 +82,33 @@ class Reconstruction(WindExperiment):
     training = f"{EPOCHS} epochs"
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
-        sizes, draws = ((100, 200, 300, 400), 8) if full else ((100, 400), 2)
-        masks = 1 if protocol == "best" else draws  # Gaussian processes for each take their time
+        if full:
+            sizes, draws = FULL_SIZES, FULL_DRAWS
+        else:
+            sizes, draws = QUICK_SIZES, QUICK_DRAWS
+        masks = draws
+        if protocol == "best":
+            masks = 1  # Gaussian processes for each take their time
         data = self.data or available()
         _ = source_of(data).field  # downloads come before any file of results
-        same = {"data": data, "protocol": protocol, "masks": masks}
-        return [{**same, "n": n, "sampling": sampling} for n in sizes for sampling in range(draws)]
+        common: Task = {"data": data, "protocol": protocol, "masks": masks}
+        return [
+            {**common, "n": n, "sampling": sampling} for n in sizes for sampling in range(draws)
+        ]
 
     def run(self, task: Task, seed: int) -> list[Row]:
         scene = Scene(task, seed)
-        winds, rows = scene.observed(), []
+        winds = scene.observed()
+        rows = []
+        methods = dict(INTERPOLATIONS)
         if task["protocol"] == "paper":
             for view in scene.sites.views("MLP"):
-                weights = draw(seed, "weights", view.name, task["n"], task["sampling"]).integers(
-                    2**31
-                )
-                found, oracle = reconstruct(view, scene.sites, winds, scene.truth, int(weights))
-                rows += scene.rows(
-                    view.name, found, oracle, parameters=view.network().num_parameters
-                )
-        methods = INTERPOLATIONS | (
-            estimators(source_of(task["data"]).past) if task["protocol"] == "best" else {}
-        )
+                rows += network_rows(scene, view, winds, seed)
+        else:
+            methods |= estimators(source_of(task["data"]).past)
         for name, method in methods.items():
-            rows += scene.rows(name, np.stack([method(scene.sites, wind) for wind in winds]))
+            answers = np.stack([method(scene.sites, wind) for wind in winds])
+            rows += scene.rows(name, answers)
         return rows
 
 
@@ -104,15 +116,19 @@ class Scene:
     """The draws of a task: sites, true wind ``(n, 2)``, and masks ``(shares x masks, n)``."""
 
     def __init__(self, task: Task, seed: int) -> None:
-        data, n, sampling = source_of(task["data"]).field, task["n"], task["sampling"]
+        self.task = task
+        n = task["n"]
+        sampling = task["sampling"]
+        data = source_of(task["data"]).field
         chosen = data.at(data.sample(n, draw(seed, "points", n, sampling)))
-        self.task, self.unit = task, value_range(data)
-        self.sites, self.truth = WindSites(chosen), chosen.components[0]
-        self.cases = [(share, mask) for share in SHARES for mask in range(task["masks"])]
-        self.masks = [
-            _mask(draw(seed, "mask", n, sampling, *case), case[0], len(self.truth))
-            for case in self.cases
-        ]
+        self.unit = value_range(data)
+        self.sites = WindSites(chosen)
+        self.truth = chosen.components[0]
+        self.cases = [(share, number) for share in SHARES for number in range(task["masks"])]
+        self.masks = []
+        for share, number in self.cases:
+            rng = draw(seed, "mask", n, sampling, share, number)
+            self.masks.append(_mask(rng, share, len(self.truth)))
 
     def observed(self) -> np.ndarray:
         """What methods may see: wind ``(masks, n, 2)``, NaN where it is masked."""
@@ -127,50 +143,67 @@ class Scene:
     ) -> list[Row]:
         """Both metrics of a method for every mask, and those of its oracle epoch."""
         rows = []
-        for number, ((share, mask), masked) in enumerate(zip(self.cases, self.masks, strict=True)):
+        for case, (share, number) in enumerate(self.cases):
+            masked = self.masks[case]
             row = {
                 "n": self.task["n"],
                 "masked": share,
                 "sampling": self.task["sampling"],
                 "method": method,
-            }
-            row |= {
-                "mask": mask,
+                "mask": number,
                 "points": len(masked),
                 "data": self.task["data"],
                 "parameters": parameters,
             }
-            for prefix, found in (("", winds), ("oracle_", oracle)):
-                if found is not None:
-                    errors = (
-                        np.square(found[number] - self.truth)[masked].sum(axis=1) / self.unit**2
-                    )
-                    row[f"{prefix}per_node"] = float(errors.mean())
-                    row[f"{prefix}paper_metric"] = float(errors.sum() / len(masked))
+            row["per_node"], row["paper_metric"] = self._errors(winds[case], masked)
+            if oracle is not None:
+                errors = self._errors(oracle[case], masked)
+                row["oracle_per_node"], row["oracle_paper_metric"] = errors
             rows.append(row)
         return rows
+
+    def _errors(self, wind: np.ndarray, masked: np.ndarray) -> tuple[float, float]:
+        """The mean squared error at masked points, and the paper's metric: the sum over masked
+        points, divided by the number of all."""
+        squares = np.square(wind - self.truth)[masked].sum(axis=1) / self.unit**2
+        return float(squares.mean()), float(squares.sum() / len(masked))
+
+
+def network_rows(scene: Scene, view: NetworkView, winds: np.ndarray, seed: int) -> list[Row]:
+    """The rows of one of the paper's networks."""
+    rng = draw(seed, "weights", view.name, scene.task["n"], scene.task["sampling"])
+    weights_seed = int(rng.integers(2**31))
+    answers, oracle = reconstruct(view, scene.sites, winds, scene.truth, weights_seed)
+    parameters = view.network().num_parameters
+    return scene.rows(view.name, answers, oracle=oracle, parameters=parameters)
 
 
 def reconstruct(
     view: NetworkView, sites: WindSites, winds: np.ndarray, truth: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The paper's network for each mask: wind ``(masks, n, 2)``, and that of the oracle epoch."""
+    highest = np.nanmax(winds, axis=(1, 2), keepdims=True)
+    lowest = np.nanmin(winds, axis=(1, 2), keepdims=True)
+    scale = highest - lowest
     masked = np.isnan(winds)
-    scale = np.nanmax(winds, axis=(1, 2), keepdims=True) - np.nanmin(
-        winds, axis=(1, 2), keepdims=True
-    )
-    filled = np.where(
-        masked, np.stack([INTERPOLATIONS["mean"](sites, wind) for wind in winds]), winds
-    )
+    means = np.stack([INTERPOLATIONS["mean"](sites, wind) for wind in winds])
+    filled = np.where(masked, means, winds)
     hidden = masked[..., 0]
-    found = reproduce_inputs(
-        view, filled / scale, ~hidden, truth / scale, hidden, seed, epochs=EPOCHS
+    answers, oracle = reproduce_inputs(
+        view,
+        inputs=filled / scale,
+        observed=~hidden,
+        truth=truth / scale,
+        scored=hidden,
+        seed=seed,
+        epochs=EPOCHS,
     )
-    return found[0] * scale, found[1] * scale
+    return answers * scale, oracle * scale
 
 
 def _mask(rng: np.random.Generator, share: float, n: int) -> np.ndarray:
     """Each point masked or not on its own, and at least one of either kind."""
-    while not 0 < (masked := rng.random(n) < share).sum() < n:
-        pass
-    return masked
+    while True:
+        masked = rng.random(n) < share
+        if 0 < masked.sum() < n:
+            return masked

@@ -62,15 +62,19 @@ def draw_scores(results: Results, path: Path) -> Path:
     lines = sorted(results.lines, key=lambda line: line.method not in own)
     methods = list(dict.fromkeys(line.method for line in lines))
     panels = list(dict.fromkeys(cell[:-1] for cell in results.cells))
-    columns = min(PANELS_IN_A_ROW, len(panels))
     figure, axes = plot.canvas(
-        math.ceil(len(panels) / PANELS_IN_A_ROW), columns, (4.2, 4.2), sharey=True
+        rows=math.ceil(len(panels) / PANELS_IN_A_ROW),
+        columns=min(PANELS_IN_A_ROW, len(panels)),
+        size=(4.2, 4.2),
+        sharey=True,
     )
     positions = [cell[-1] for cell in results.cells]
     for axis, panel in zip(axes.flat, panels, strict=False):
         axis.set_xscale(_scale(positions))  # before names replace the numbers of an axis
         for number, method in enumerate(methods):
             shown = [line for line in lines if line.cell[:-1] == panel and line.method == method]
+            if not shown:
+                continue
             x = [line.cell[-1] for line in shown]
             y = [line.score(results.headline)["mean"] for line in shown]
             axis.plot(x, y, label=method, **_look(number, method in own))
@@ -80,7 +84,12 @@ def draw_scores(results: Results, path: Path) -> Path:
     axes[0, 0].set(ylabel=results.headline.title, yscale=_scale(values))
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=columns + 1, frameon=False, fontsize=8
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(PANELS_IN_A_ROW, len(panels) + 1),
+        frameon=False,
+        fontsize=8,
     )
     return plot.save(figure, path)
 

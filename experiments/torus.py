@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from .. import manifolds
-from ..bundle import TangentBundle
-from ..datasets import FieldSample, TorusField, torus_field
-from ..errors import GlobalNeighborhoodWarning
-from ..estimators import FieldDenoiser
-from ..geometry.kernels import Gaussian
-from ..operators import Identity, Negated, Symmetric
-from .base import Description, Experiment, Row, Task, draw
+from harness.ledger import Row, Task
+from tangentbundle import TangentBundle, manifolds
+from tangentbundle.datasets import FieldSample, TorusField, torus_field
+from tangentbundle.errors import GlobalNeighborhoodWarning
+from tangentbundle.estimators import FieldDenoiser
+from tangentbundle.geometry.kernels import Gaussian
+from tangentbundle.operators import Identity, Negated, Symmetric
+
+from .base import Description, Experiment, draw
 from .baselines import AmbientProcess, denoised, smoothers
 from .networks import NetworkView, reproduce_inputs
 
@@ -26,8 +27,13 @@ FIELDS: dict[str, TorusField] = {
     "as printed": manifolds.Torus.paper_field,
     "tangent": manifolds.Torus.tangent_field,
 }
+FULL_SIZES, FULL_DRAWS = (100, 200, 300, 400), 8
+QUICK_SIZES, QUICK_DRAWS = (100, 400), 2
 EPOCHS, QUICK_EPOCHS = 3_000, 1_000
 """Epochs of training, in the full and in the quick form."""
+
+RATE, LAST_RATE = 0.03, 0.01
+"""Rate of Adam in the first epoch, and that of the last relative to it."""
 
 
 class Torus(Experiment):
@@ -37,52 +43,58 @@ class Torus(Experiment):
     about = Description.named(name)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
-        sizes, count, epochs = (
-            ((100, 200, 300, 400), 8, EPOCHS) if full else ((100, 400), 2, QUICK_EPOCHS)
-        )
-        fields = ("as printed",) if protocol == "paper" else tuple(FIELDS)
-        common = {"noises": count, "protocol": protocol} | (
-            {"epochs": epochs} if protocol == "paper" else {}
-        )
+        if full:
+            sizes, draws, epochs = FULL_SIZES, FULL_DRAWS, EPOCHS
+        else:
+            sizes, draws, epochs = QUICK_SIZES, QUICK_DRAWS, QUICK_EPOCHS
+        common: Task = {"noises": draws, "protocol": protocol}
+        fields = list(FIELDS)
+        if protocol == "paper":
+            common["epochs"] = epochs
+            fields = ["as printed"]
         return [
-            {"field": f, "n": n, "sampling": s, **common}
-            for f in fields
+            {"field": field, "n": n, "sampling": sampling, **common}
+            for field in fields
             for n in sizes
-            for s in range(count)
+            for sampling in range(draws)
         ]
 
     def run(self, task: Task, seed: int) -> list[Row]:
         data = Draw.of(task, seed)
-        frames, answers = (
-            paper_answers(data, task["epochs"])
-            if task["protocol"] == "paper"
-            else best_answers(data)
-        )
-        common = {"field": task["field"], "n": task["n"], "sampling": task["sampling"]}
-        common |= {
+        if task["protocol"] == "paper":
+            bundle = paper_bundle(data)
+            frames = np.asarray(bundle.frames, dtype=float)
+            answers = paper_answers(data, bundle, task["epochs"])
+        else:
+            denoiser = FieldDenoiser(dim=2, random_state=0)
+            answers = best_answers(data, denoiser)
+            frames = denoiser.frames_
+        common = {
+            "field": task["field"],
+            "n": task["n"],
+            "sampling": task["sampling"],
             "points": len(data.sample.points),
-            "angle": _mean_angle(frames, data.sample.frames),
+            "angle": mean_angle(frames, data.sample.frames),
         }
         rows = []
         for method, answer in answers.items():
             scores = answer.scores(data.sample.vectors, frames)
-            for r, (tau, noise) in enumerate(data.cases):
-                own = {
-                    "tau": tau,
-                    "noise": noise,
-                    "method": method,
-                    "parameters": answer.parameters,
-                }
-                rows.append(common | own | {score: values[r] for score, values in scores.items()})
+            for case, (tau, noise) in enumerate(data.cases):
+                row = {**common, "tau": tau, "noise": noise, "method": method}
+                row["parameters"] = answer.parameters
+                for score, values in scores.items():
+                    row[score] = values[case]
+                rows.append(row)
         return rows
 
     def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
         samplings = len({row.get("sampling") for row in rows})
         noises = len({row.get("noise") for row in rows})
-        draws = f"{samplings} samplings of the torus with {noises} noises each"
-        if protocol != "paper":
-            return f"Data: {draws}."
-        return f"Data: {draws}. Training: {EPOCHS if full else QUICK_EPOCHS} epochs."
+        sentences = f"Data: {samplings} samplings of the torus with {noises} noises each."
+        if protocol == "paper":
+            epochs = EPOCHS if full else QUICK_EPOCHS
+            sentences += f" Training: {epochs} epochs."
+        return sentences
 
 
 @dataclass(frozen=True)
@@ -96,96 +108,143 @@ class Draw:
 
     @classmethod
     def of(cls, task: Task, seed: int) -> Draw:
+        """The draw of a task."""
         place = (task["field"], task["n"], task["sampling"])
-        sample = torus_field(task["n"], FIELDS[task["field"]], seed=draw(seed, "torus", *place))
-        cases = [(tau, r) for tau in TAUS for r in range(task["noises"])]
-        noisy = [sample.noisy(tau, draw(seed, "noise", *place, tau, r)).vectors for tau, r in cases]
+        rng = draw(seed, "torus", *place)
+        sample = torus_field(task["n"], FIELDS[task["field"]], seed=rng)
+        cases = [(tau, number) for tau in TAUS for number in range(task["noises"])]
+        noisy = []
+        for tau, number in cases:
+            noise_rng = draw(seed, "noise", *place, tau, number)
+            noisy.append(sample.noisy(tau, noise_rng).vectors)
         return cls(sample, np.stack(noisy), cases)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Denoised ambient fields ``(cases, n, 3)`` of a method; a network on ambient components is
-    scored in these."""
+    """Denoised ambient fields ``(cases, n, 3)`` of a method.
+
+    ``oracle`` are those of the epoch nearest to the clean field. A network on ``ambient``
+    components is scored in these.
+    """
 
     fields: np.ndarray
-    oracle: np.ndarray | None = None  # of the epoch nearest to the clean field
+    oracle: np.ndarray | None = None
     parameters: int | None = None
     ambient: bool = False
 
-    def scores(self, clean: np.ndarray, frames: np.ndarray) -> dict[str, list]:
+    def scores(self, clean: np.ndarray, frames: np.ndarray) -> dict[str, list[float]]:
         """Mean squared errors of every field, by name of the score, in frames ``(n, 3, 2)`` and in
         space."""
-
-        def errors(fields: np.ndarray) -> list[list]:
-            parts = np.einsum("nij,rni->rnj", frames, fields - clean), fields - clean
-            return [np.square(part).sum(axis=2).mean(axis=1).tolist() for part in parts]
-
-        found = errors(self.fields)
-        scores = {"mse": found[0], "own_metric": found[self.ambient], "ambient": found[1]}
+        in_frames = tangent_errors(self.fields, clean, frames)
+        in_space = mean_squares(self.fields - clean)
+        own = in_space if self.ambient else in_frames
+        scores = {"mse": in_frames, "own_metric": own, "ambient": in_space}
         if self.oracle is not None:
-            found = errors(self.oracle)
-            scores |= {"oracle": found[0], "oracle_own": found[self.ambient]}
+            scores["oracle"] = tangent_errors(self.oracle, clean, frames)
+            scores["oracle_own"] = scores["oracle"]
+            if self.ambient:
+                scores["oracle_own"] = mean_squares(self.oracle - clean)
         return scores
 
 
-def paper_answers(data: Draw, epochs: int) -> tuple[np.ndarray, dict[str, Answer]]:
-    """The paper's frames, and answers of its networks and of simple methods."""
-    points, clean = data.sample.points.astype(np.float32), data.sample.vectors
+def tangent_errors(fields: np.ndarray, clean: np.ndarray, frames: np.ndarray) -> list[float]:
+    """Mean squared errors of fields ``(r, n, 3)`` along frames ``(n, 3, 2)``."""
+    return mean_squares(np.einsum("nij,rni->rnj", frames, fields - clean))
+
+
+def mean_squares(fields: np.ndarray) -> list[float]:
+    """The mean squared length of the vectors of each field ``(r, n, c)``."""
+    return np.square(fields).sum(axis=2).mean(axis=1).tolist()
+
+
+def paper_bundle(data: Draw) -> TangentBundle:
+    """The bundle at the paper's scales, at which nearly all points are neighbours."""
+    points = data.sample.points.astype(np.float32)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", GlobalNeighborhoodWarning
-        )  # the paper's scales; said in the notes
-        bundle = TangentBundle.from_points(points, dim=2, eps=0.5, eps_pca=0.8)
-        # the authors' code has exp(-|x - y|^2 / 2) between all pairs
-        cloud = TangentBundle.from_frames(
-            points, bundle.frames, eps=1.0, kernel=Gaussian(0.5)
-        ).scalar()
-    frames, normalized = np.asarray(bundle.frames, dtype=float), cloud.graph_laplacian(Symmetric())
-    tangent = torch.from_numpy(frames).float()
-    plane, line = (Identity.of(len(points), dim, torch.float32) for dim in (2, 1))
-    options: dict[str, Any] = {
-        "epochs": epochs,
-        "optimizer": lambda parameters: torch.optim.Adam(
-            parameters, lr=0.03, betas=(0.9, 0.99), foreach=True
-        ),
-        "schedule": lambda epoch: 0.01 ** (epoch / epochs),
-    }
-    everywhere, answers = np.ones(data.noisy.shape[:2]), {}
-    for view in (
-        NetworkView("DD-TNN", bundle.laplacian(calibrate=False), 2, 3, tangent),
-        NetworkView("MNN", bundle.scalar().laplacian(calibrate=False), 2, 3),
-        NetworkView("MNN, L_sym, exp(-L)", normalized, 2, 3),
-        NetworkView("MNN, L_sym, exp(+L)", Negated(normalized), 2, 3),
-        NetworkView("MLP", plane, 1, 3, tangent),
-        NetworkView("MLP, ambient", line, 1, 3),
-    ):
-        outputs = reproduce_inputs(view, data.noisy, everywhere, clean, everywhere, **options)
-        answers[view.name] = Answer(*outputs, view.network().num_parameters, view.frames is None)
-    return frames, answers | simple_answers(data, smoothers())
+        warnings.simplefilter("ignore", GlobalNeighborhoodWarning)  # the notes of the table say so
+        return TangentBundle.from_points(points, dim=2, eps=0.5, eps_pca=0.8)
 
 
-def best_answers(data: Draw) -> tuple[np.ndarray, dict[str, Answer]]:
-    """The local frames of ``FieldDenoiser``, and answers of field estimators and simple methods."""
-    denoiser = FieldDenoiser(dim=2, random_state=0)
-    models = {
-        "FieldDenoiser": denoiser,
-        "ambient Gaussian process": AmbientProcess(),
-        **smoothers(),
-    }
-    answers = simple_answers(data, models)
-    return denoiser.frames_, answers
+def paper_views(data: Draw, bundle: TangentBundle) -> list[NetworkView]:
+    """How the paper's networks see the field, and those of the authors' code."""
+    frames = torch.from_numpy(np.asarray(bundle.frames, dtype=float)).float()
+    count = len(data.sample.points)
+    lap = bundle.laplacian(calibrate=False)
+    cloud_lap = bundle.scalar().laplacian(calibrate=False)
+    normalized = authors_laplacian(data, bundle)
+    plane = Identity.of(count, 2, torch.float32)
+    line = Identity.of(count, 1, torch.float32)
+    return [
+        NetworkView("DD-TNN", lap, taps=2, components=3, frames=frames),
+        NetworkView("MNN", cloud_lap, taps=2, components=3),
+        NetworkView("MNN, L_sym, exp(-L)", normalized, taps=2, components=3),
+        NetworkView("MNN, L_sym, exp(+L)", Negated(normalized), taps=2, components=3),
+        NetworkView("MLP", plane, taps=1, components=3, frames=frames),
+        NetworkView("MLP, ambient", line, taps=1, components=3),
+    ]
+
+
+def authors_laplacian(data: Draw, bundle: TangentBundle) -> Any:
+    """The Laplacian of the authors' code: weights exp(-|x - y|^2 / 2) between all pairs."""
+    points = data.sample.points.astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GlobalNeighborhoodWarning)
+        cloud = TangentBundle.from_frames(points, bundle.frames, eps=1.0, kernel=Gaussian(0.5))
+    return cloud.scalar().graph_laplacian(Symmetric())
+
+
+def paper_answers(data: Draw, bundle: TangentBundle, epochs: int) -> dict[str, Answer]:
+    """Answers of the paper's networks and of simple methods."""
+    clean = data.sample.vectors
+    everywhere = np.ones(data.noisy.shape[:2])
+    answers = {}
+    for view in paper_views(data, bundle):
+        fields, oracle = reproduce_inputs(
+            view,
+            inputs=data.noisy,
+            observed=everywhere,
+            truth=clean,
+            scored=everywhere,
+            epochs=epochs,
+            optimizer=_adam,
+            schedule=falling_rate(epochs),
+        )
+        answers[view.name] = Answer(
+            fields,
+            oracle=oracle,
+            parameters=view.network().num_parameters,
+            ambient=view.frames is None,
+        )
+    return answers | simple_answers(data, smoothers())
+
+
+def _adam(parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    """Adam with the rate and betas of Table 1."""
+    return torch.optim.Adam(parameters, lr=RATE, betas=(0.9, 0.99), foreach=True)
+
+
+def falling_rate(epochs: int) -> Callable[[int], float]:
+    """A schedule by which the rate falls exponentially to one hundredth."""
+    return lambda epoch: LAST_RATE ** (epoch / epochs)
+
+
+def best_answers(data: Draw, denoiser: FieldDenoiser) -> dict[str, Answer]:
+    """Answers of field estimators and simple methods; the denoiser is fitted."""
+    models = {"FieldDenoiser": denoiser, "ambient Gaussian process": AmbientProcess()}
+    return simple_answers(data, models | smoothers())
 
 
 def simple_answers(data: Draw, models: dict[str, Any]) -> dict[str, Answer]:
     """Answers of estimators, which see one noisy field at a time."""
-    return {
-        name: Answer(denoised(model, data.sample.points, data.noisy))
-        for name, model in models.items()
-    }
+    answers = {}
+    for name, model in models.items():
+        answers[name] = Answer(denoised(model, data.sample.points, data.noisy))
+    return answers
 
 
-def _mean_angle(bases: np.ndarray, exact: np.ndarray) -> float:
+def mean_angle(bases: np.ndarray, exact: np.ndarray) -> float:
     """Mean angle in degrees between two families of planes: the larger principal one."""
-    cosine = np.linalg.svd(np.einsum("nij,nik->njk", bases, exact), compute_uv=False).min(axis=1)
-    return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))).mean())
+    products = np.einsum("nij,nik->njk", bases, exact)
+    cosines = np.linalg.svd(products, compute_uv=False).min(axis=1)
+    return float(np.degrees(np.arccos(np.clip(cosines, -1, 1))).mean())

@@ -12,20 +12,29 @@ from importlib.util import find_spec
 import numpy as np
 import torch
 
-from ..bundle import TangentBundle
-from ..datasets import WindData, fetch_ncep, load_wind, wind_folder
-from ..errors import InvalidInputError
-from ..operators import Identity
-from .base import Experiment, Row
+from harness.ledger import Row
+from tangentbundle import TangentBundle
+from tangentbundle.datasets import WindData, fetch_ncep, load_wind, wind_folder
+from tangentbundle.errors import InvalidInputError
+from tangentbundle.operators import Identity
+
+from .base import Experiment
 from .networks import NetworkView
 
 ANALYSIS = "gfs_10m_1deg_20160430T06.nc"
-BLOCKS = "gfs_10m_2p5deg_6h_blockA.nc", "gfs_10m_2p5deg_6h_blockB.nc"
+TRAINING_BLOCK = "gfs_10m_2p5deg_6h_blockA.nc"
+TEST_BLOCK = "gfs_10m_2p5deg_6h_blockB.nc"
+
+REANALYSIS_DAYS = 250
+"""Days of each year, as in the paper."""
 
 
 @dataclass(eq=False)
 class Wind:
-    """A data set: two periods to train and to test forecasts, and a field to reconstruct."""
+    """A data set: two periods to train and to test forecasts, and a field to reconstruct.
+
+    Without ``load_field`` the field is the first one of the training period.
+    """
 
     about: str
     load_training: Callable[[], WindData]
@@ -34,21 +43,28 @@ class Wind:
 
     @cached_property
     def training(self) -> WindData:
+        """The period to train on."""
         return self.load_training()
 
     @cached_property
     def test(self) -> WindData:
+        """The period to test on."""
         return self.load_test()
 
     @cached_property
     def field(self) -> WindData:
-        return self.training.during(slice(0, 1)) if self.load_field is None else self.load_field()
+        """The field to reconstruct."""
+        if self.load_field is None:
+            return self.training.during(slice(0, 1))
+        return self.load_field()
 
     @property
     def past(self) -> WindData:
         """Other fields, to learn from before ``field`` is reconstructed; from the same season if it
         is of its own."""
-        return self.test if self.load_field is None else self.training
+        if self.load_field is None:
+            return self.test
+        return self.training
 
 
 def gfs_field() -> WindData:
@@ -57,22 +73,27 @@ def gfs_field() -> WindData:
     import xarray
 
     with xarray.open_dataset(wind_folder() / ANALYSIS) as ds:
-        thin = ds.sel(
-            lat=np.arange(90, -91, -2.5), lon=np.arange(0, 360, 2.5), method="nearest"
-        ).load()
+        rows = np.arange(90, -91, -2.5)
+        columns = np.arange(0, 360, 2.5)
+        thinned = ds.sel(lat=rows, lon=columns, method="nearest").load()
     origin = (
         "NOAA/NCEP GFS 10 m wind analysis of 2016-04-30 06Z, thinned from 1 to about 2.5 degrees"
     )
-    return load_wind(thin, provenance=origin)
+    return load_wind(thinned, provenance=origin)
 
 
-def reanalysis(days: int = 250) -> Wind:
+def reanalysis(days: int = REANALYSIS_DAYS) -> Wind:
     """The paper's data, downloaded: daily means, the first days of 2016 to train and of 2017 to
     test."""
-    about, first = "NCEP/NCAR reanalysis, daily means near the surface, the first", slice(0, days)
-    text = f"{about} {days} days of 2016 (training) and 2017 (test)"
+    first = slice(0, days)
+    about = (
+        "NCEP/NCAR reanalysis, daily means near the surface, the first "
+        f"{days} days of 2016 (training) and 2017 (test)"
+    )
     return Wind(
-        text, lambda: fetch_ncep(2016).during(first), lambda: fetch_ncep(2017).during(first)
+        about,
+        load_training=lambda: fetch_ncep(2016).during(first),
+        load_test=lambda: fetch_ncep(2017).during(first),
     )
 
 
@@ -80,14 +101,14 @@ SOURCES = {
     "gfs": Wind(
         "GFS 10 m analyses; field of 2016-04-30 06Z; six-hourly from 2026-03-24 (training) and "
         "2026-07-06 (test)",
-        lambda: load_wind(wind_folder() / BLOCKS[0]),
-        lambda: load_wind(wind_folder() / BLOCKS[1]),
-        gfs_field,
+        load_training=lambda: load_wind(wind_folder() / TRAINING_BLOCK),
+        load_test=lambda: load_wind(wind_folder() / TEST_BLOCK),
+        load_field=gfs_field,
     ),
     "embedded": Wind(
         "US Navy monthly means, 1982 to 1987 (training) and 1988 to 1992 (test)",
-        lambda: load_wind().during(slice(0, 72)),
-        lambda: load_wind().during(slice(72, None)),
+        load_training=lambda: load_wind().during(slice(0, 72)),
+        load_test=lambda: load_wind().during(slice(72, None)),
     ),
     "ncep": reanalysis(),
 }
@@ -98,11 +119,10 @@ def available() -> str:
     package."""
     if not os.environ.get("TANGENTBUNDLE_WIND") or find_spec("xarray") is None:
         return "embedded"
-    return (
-        "gfs"
-        if all((wind_folder() / name).is_file() for name in (ANALYSIS, *BLOCKS))
-        else "embedded"
-    )
+    folder = wind_folder()
+    if all((folder / name).is_file() for name in (ANALYSIS, TRAINING_BLOCK, TEST_BLOCK)):
+        return "gfs"
+    return "embedded"
 
 
 def source_of(name: str) -> Wind:
@@ -123,24 +143,31 @@ class WindExperiment(Experiment):
     """How networks are trained, in a few words."""
 
     def notes(self, rows: Sequence[Row], protocol: str) -> str:
-        return f"{self._data(rows)} {super().notes(rows, protocol)}"
+        return f"{_about_data(rows)} {super().notes(rows, protocol)}"
 
     def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
         draws = len({row.get("sampling") for row in rows})
-        said = f"{self._data(rows)} Draws of points: {draws}."
-        return f"{said} Training: {self.training}." if protocol == "paper" else said
+        sentences = f"{_about_data(rows)} Draws of points: {draws}."
+        if protocol == "paper":
+            sentences += f" Training: {self.training}."
+        return sentences
 
     def departures(self, rows: Sequence[Row], full: bool) -> list[str]:
-        others = [name for name in dict.fromkeys(row["data"] for row in rows) if name != "ncep"]
-        reasons = [f"the data are {name}, the paper's are daily means of NCEP" for name in others]
+        reasons = []
+        for name in _data_sets(rows):
+            if name != "ncep":
+                reasons.append(f"the data are {name}, the paper's are daily means of NCEP")
         return reasons + super().departures(rows, full)
 
-    @staticmethod
-    def _data(rows: Sequence[Row]) -> str:
-        about = "; ".join(
-            SOURCES[name].about for name in dict.fromkeys(row["data"] for row in rows)
-        )
-        return f"Data: {about}."
+
+def _data_sets(rows: Sequence[Row]) -> list[str]:
+    """The names of the data sets of rows."""
+    return list(dict.fromkeys(row["data"] for row in rows))
+
+
+def _about_data(rows: Sequence[Row]) -> str:
+    """The data sets of rows, as a sentence."""
+    return f"Data: {'; '.join(SOURCES[name].about for name in _data_sets(rows))}."
 
 
 def value_range(data: WindData) -> float:
@@ -153,29 +180,33 @@ class WindSites:
     wind."""
 
     def __init__(self, data: WindData) -> None:
-        self.points, self.frames, self.count = data.points, data.frames, len(data.points)
+        self.points = data.points
+        self.frames = data.frames
+        self.count = len(data.points)
 
     @cached_property
     def bundle(self) -> TangentBundle:
         """With frames estimated from the points, at the paper's scales."""
-        return TangentBundle.from_points(
-            self.points.astype(np.float32), dim=2, eps=0.5, eps_pca=0.8
-        )
+        points = self.points.astype(np.float32)
+        return TangentBundle.from_points(points, dim=2, eps=0.5, eps_pca=0.8)
 
     def views(self, plain: str) -> list[NetworkView]:
         """The paper's network, the same on two functions (MNN), and on these without diffusion, by
         the name given."""
-        turns = np.einsum("ndb,nda->nba", self.frames, np.asarray(self.bundle.frames, float))
+        estimated = np.asarray(self.bundle.frames, float)
+        rotations = np.einsum("ndb,nda->nba", self.frames, estimated)
         return [
             NetworkView(
                 "DD-TNN",
                 self.bundle.laplacian(calibrate=False),
-                2,
-                2,
-                torch.from_numpy(turns).float(),
+                taps=2,
+                components=2,
+                frames=torch.from_numpy(rotations).float(),
             ),
-            NetworkView("MNN", self.bundle.scalar().laplacian(calibrate=False), 2, 2),
-            NetworkView(plain, Identity.of(self.count, 1, torch.float32), 1, 2),
+            NetworkView(
+                "MNN", self.bundle.scalar().laplacian(calibrate=False), taps=2, components=2
+            ),
+            NetworkView(plain, Identity.of(self.count, 1, torch.float32), taps=1, components=2),
         ]
 
     def ambient(self, wind: np.ndarray) -> np.ndarray:
