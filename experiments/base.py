@@ -56,6 +56,14 @@ class Description:
         return cls(**fields)
 
 
+@dataclass(frozen=True)
+class Form:
+    """The full or the quick form of an experiment: numbers of points, and draws of each."""
+
+    sizes: tuple[int, ...]
+    draws: int
+
+
 class Experiment(ABC):
     """A table to compute; ``data`` is one of the data sets ``sources``, or None for what is
     available.

@@ -111,7 +111,11 @@ def denoised(estimator: Any, points: np.ndarray, fields: np.ndarray) -> np.ndarr
     point itself."""
     if estimator is None:
         return fields
-    places = points
-    if isinstance(estimator, KNeighborsRegressor):
-        places = None
-    return np.stack([estimator.fit(points, field).predict(places) for field in fields])
+    answers = []
+    for field in fields:
+        estimator.fit(points, field)
+        if isinstance(estimator, KNeighborsRegressor):
+            answers.append(estimator.predict(None))
+        else:
+            answers.append(estimator.predict(points))
+    return np.stack(answers)

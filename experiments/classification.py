@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,32 @@ from tangentbundle.geometry.pipeline import Scale
 from tangentbundle.nn.base import generator
 from tangentbundle.training import fit
 
-from .base import Description, Experiment, draw
+from .base import Description, Experiment, Form, draw
 
-BATCH, EPOCHS, PATIENCE = 32, 150, 15
+BATCH = 32
+"""Clouds in a step of training."""
+
+EPOCHS = 150
+"""Most epochs of training."""
+
+PATIENCE = 15
+"""Training ends after so many epochs without a lower validation loss."""
+
 CLIP = 1.0
 """Largest norm of a gradient."""
 
-FULL_SETS, FULL_CLOUDS = 8, 2000
-QUICK_SETS, QUICK_CLOUDS = 1, 600
+FULL = Form(sizes=(2000,), draws=8)
+"""Clouds of a data set, and data sets."""
+
+QUICK = Form(sizes=(600,), draws=1)
 POINTS = 100
 """Of each cloud."""
 
-TRAINING_SHARE, VALIDATION_SHARE = 0.64, 0.16
-"""Of the clouds; the others are for the test."""
+TRAINING_END = 0.64
+"""Share of the clouds, in their random order, that is for training."""
+
+VALIDATION_END = 0.8
+"""Share for training and validation; the last fifth is for the test."""
 
 STRETCHED = {"base": True, "longest side": False}
 """Two readings of the paper's text: whether clouds are scaled to the unit cube along each axis, or
@@ -56,10 +70,7 @@ class Classification(Experiment):
     about = Description.named(name)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
-        if full:
-            sets, clouds = FULL_SETS, FULL_CLOUDS
-        else:
-            sets, clouds = QUICK_SETS, QUICK_CLOUDS
+        form = FULL if full else QUICK
         if protocol == "best":
             readings = ["longest side"]
         elif full:
@@ -68,7 +79,8 @@ class Classification(Experiment):
             readings = ["base"]
         return [
             {"protocol": protocol, "reading": reading, "dataset": number, "clouds": clouds}
-            for number in range(sets)
+            for clouds in form.sizes
+            for number in range(form.draws)
             for reading in readings
         ]
 
@@ -89,12 +101,9 @@ class Classification(Experiment):
         return [{"reading": reading, "dataset": number, **row} for row in rows]
 
     def conditions(self, rows: Sequence[Row], full: bool, protocol: str) -> str:
-        if full:
-            planned_sets, clouds = FULL_SETS, FULL_CLOUDS
-        else:
-            planned_sets, clouds = QUICK_SETS, QUICK_CLOUDS
-        sets = len({row["dataset"] for row in rows if "dataset" in row}) or planned_sets
-        sentences = f"Data: {sets} data sets of {clouds} clouds."
+        form = FULL if full else QUICK
+        sets = len({row["dataset"] for row in rows if "dataset" in row}) or form.draws
+        sentences = f"Data: {sets} data sets of {form.sizes[0]} clouds."
         if protocol == "paper":
             sentences += (
                 f" Training: at most {EPOCHS} epochs, stopped after {PATIENCE} without improvement."
@@ -125,8 +134,8 @@ class Sample:
     def parts(self) -> tuple[slice, slice, slice]:
         """The clouds for training, for validation and for the test."""
         count = len(self.labels)
-        validation_start = round(TRAINING_SHARE * count)
-        test_start = round((TRAINING_SHARE + VALIDATION_SHARE) * count)
+        validation_start = round(TRAINING_END * count)
+        test_start = round(VALIDATION_END * count)
         return (
             slice(0, validation_start),
             slice(validation_start, test_start),
@@ -217,11 +226,13 @@ def network_rows(
 ) -> list[Row]:
     """The paper's networks; the first also in frames whose signs follow other ``rules``."""
     clouds = sample.batches(lambda part: (paper_clouds(sample.points[part]),))
-    rows = tangent_network_rows("DD-TNN", clouds.with_inputs(tangent_inputs), seed)
+    tangent_channels = [1, 8, 4, 1]
+    tangent = clouds.with_inputs(tangent_inputs)
+    rows = paper_network_rows("DD-TNN", tangent_channels, 2, tangent, seed)
     for method, rule in rules.items():
-        flipped = clouds.with_inputs(lambda c, rule=rule: tangent_inputs(with_signs(c, rule, rng)))
-        rows += tangent_network_rows(method, flipped, seed)
-    rows += scalar_network_rows("MNN", clouds.with_inputs(scalar_inputs), seed)
+        flipped = clouds.with_inputs(partial(inputs_with_signs, rule=rule, rng=rng))
+        rows += paper_network_rows(method, tangent_channels, 2, flipped, seed)
+    rows += paper_network_rows("MNN", [3, 8, 4, 3], 1, clouds.with_inputs(scalar_inputs), seed)
     grids = torch.stack([occupancy(points) for points in sample.points])
     data = sample.batches(lambda part: (grids[part],))
     for activation in ACTIVATIONS:
@@ -229,20 +240,13 @@ def network_rows(
     return rows
 
 
-def tangent_network_rows(method: str, data: Batches, seed: int) -> list[Row]:
-    """The paper's network on tangent vectors, with every activation."""
+def paper_network_rows(
+    method: str, channels: list[int], dim: int, data: Batches, seed: int
+) -> list[Row]:
+    """The paper's network on fibres of dimension ``dim``, with every activation."""
     rows = []
     for activation in ACTIVATIONS:
-        net = paper_network([1, 8, 4, 1], activation, seed, dim=2)
-        rows.append(trained_row(method, activation, net, data, seed))
-    return rows
-
-
-def scalar_network_rows(method: str, data: Batches, seed: int) -> list[Row]:
-    """The paper's network on functions, with every activation."""
-    rows = []
-    for activation in ACTIVATIONS:
-        net = paper_network([3, 8, 4, 3], activation, seed, dim=1)
+        net = paper_network(channels, activation, seed, dim)
         rows.append(trained_row(method, activation, net, data, seed))
     return rows
 
@@ -268,6 +272,11 @@ def tangent_inputs(clouds: Clouds) -> Batch:
     """The constant vector (1, 1, 1) in the frames, ``(n, 2, 1)``, and the connection Laplacians."""
     coordinates = clouds.frames.sum(1)[:, :, None]
     return coordinates.float(), clouds.laplacian(calibrate=False)
+
+
+def inputs_with_signs(clouds: Clouds, rule: SignRule, rng: np.random.Generator) -> Batch:
+    """The inputs of a network on tangent vectors, in frames whose signs follow a rule."""
+    return tangent_inputs(with_signs(clouds, rule, rng))
 
 
 def scalar_inputs(clouds: Clouds) -> Batch:

@@ -19,20 +19,36 @@ from tangentbundle.nn.models import Recurrent
 from tangentbundle.timeline import calendar_period
 from tangentbundle.training import fit
 
-from .base import Description, draw
+from .base import Description, Form, draw
 from .networks import NetworkView
 from .wind import WindExperiment, WindSites, available, source_of, value_range
 
 HORIZONS = (20, 50, 80)
-FULL_SIZES, FULL_DRAWS = (100, 200, 300, 400), 8
-QUICK_SIZES, QUICK_DRAWS = (100,), 1
-RATE, CLIP, BATCH = 0.1, 1.0, 12
-"""Rate of Adam, largest norm of a gradient, and windows in a step of training."""
+FULL = Form(sizes=(100, 200, 300, 400), draws=8)
+QUICK = Form(sizes=(100,), draws=1)
 
-STEPS, PATIENCE, LEAST_GAIN, INTERVAL = 600, 60, 1e-5, 10
-"""One rule for all networks: every ``INTERVAL`` steps or more the error on the validation windows
-is computed; training ends after ``PATIENCE`` steps in which it has not fallen by ``LEAST_GAIN``, or
-after ``STEPS``; the weights with the least validation error are kept."""
+RATE = 0.1
+"""Rate of Adam."""
+
+CLIP = 1.0
+"""Largest norm of a gradient."""
+
+BATCH = 12
+"""Windows in a step of training."""
+
+# One rule ends the training of all networks; the weights with the least validation error are kept.
+
+STEPS = 600
+"""Most steps of training."""
+
+PATIENCE = 60
+"""Training ends after so many steps in which the validation error has not fallen by
+``LEAST_GAIN``."""
+
+LEAST_GAIN = 1e-5
+
+INTERVAL = 10
+"""Least steps between two computations of the validation error."""
 
 TRAINING_SHARE = 0.8
 """Of the windows of the training period; the latest others are for validation."""
@@ -59,15 +75,12 @@ class Forecast(WindExperiment):
         source = source_of(data)
         shortest = min(len(source.training), len(source.test))
         horizons = [horizon for horizon in HORIZONS if shortest > 2 * horizon]
-        if full:
-            sizes, draws = FULL_SIZES, FULL_DRAWS
-        else:
-            sizes, draws = QUICK_SIZES, QUICK_DRAWS
+        form = FULL if full else QUICK
         common: Task = {"data": data, "protocol": protocol}
         return [
             {**common, "n": n, "horizon": horizon, "sampling": sampling}
-            for sampling in range(draws)
-            for n in sizes
+            for sampling in range(form.draws)
+            for n in form.sizes
             for horizon in horizons
         ]
 
@@ -136,13 +149,17 @@ def trained_networks(
     sites: WindSites, training: Period, task: Task, seed: int
 ) -> dict[str, Forecaster]:
     """The paper's networks, and one with gates."""
-    place = (seed, "weights", task["n"], task["sampling"], task["horizon"])
     views = sites.views("RNN")
     networks: dict[str, Forecaster] = {}
     for view in views:
-        networks[view.name] = recurrent(network, view, training, draw(*place))
-    networks["GatedTNN"] = recurrent(gated_network, views[0], training, draw(*place))
+        networks[view.name] = recurrent(network, view, training, _weights_rng(task, seed))
+    networks["GatedTNN"] = recurrent(gated_network, views[0], training, _weights_rng(task, seed))
     return networks
+
+
+def _weights_rng(task: Task, seed: int) -> np.random.Generator:
+    """The generator of the weights and batches of a network, the same for all networks."""
+    return draw(seed, "weights", task["n"], task["sampling"], task["horizon"])
 
 
 def simple_forecasters(training: Period) -> dict[str, Forecaster]:

@@ -27,10 +27,14 @@ from .baselines import (
     smoothing_spline,
 )
 
-OBSERVED, HELD_OUT = 150, 150
-"""Points with noisy vectors, and points at which fields are predicted."""
+OBSERVED = 150
+"""Points with noisy vectors."""
 
-FULL_DRAWS, QUICK_DRAWS = 16, 1
+HELD_OUT = 150
+"""Points at which fields are predicted."""
+
+FULL_DRAWS = 16
+QUICK_DRAWS = 1
 NOISE = 0.2
 """Standard deviation of the noise, relative to the root mean square of the field's components."""
 
@@ -169,12 +173,14 @@ class General(Experiment):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One draw: points with noisy vectors ``y``, and held-out points with ``measurements``."""
+    """One draw: observed points with noisy vectors ``y``, and held-out points with
+    ``measurements``."""
 
     task: Task
     dim: int
     observed: Cloud
     held_out: Cloud
+    noise: np.ndarray
     y: np.ndarray
     measurements: np.ndarray
 
@@ -185,12 +191,14 @@ class Scene:
         rng = draw(seed, "general", task["case"], task["draw"])
         cloud = case.sample(OBSERVED + HELD_OUT, rng)
         size = float(np.sqrt(np.square(cloud.field).mean()))
-        noisy = cloud.field + NOISE * size * rng.standard_normal(cloud.field.shape)
+        noise = NOISE * size * rng.standard_normal(cloud.field.shape)
+        noisy = cloud.field + noise
         return cls(
             task=task,
             dim=case.dim,
             observed=cloud.part(slice(OBSERVED)),
             held_out=cloud.part(slice(OBSERVED, None)),
+            noise=noise[:OBSERVED],
             y=noisy[:OBSERVED],
             measurements=noisy[OBSERVED:],
         )
@@ -205,10 +213,9 @@ class Scene:
             "thin plate, cross-validated": smoothing_spline().fit(x, self.y).predict(x),
             "ambient process": AmbientProcess().fit(x, self.y).predict(x),
         }
-        noise = self.y - self.observed.field
         rows = []
         for method, answer in answers.items():
-            row = self._row("denoise", method, self.observed, answer, unit=noise)
+            row = self._row("denoise", method, self.observed, answer, unit=self.noise)
             if method == "FieldDenoiser":
                 row |= covered(denoiser, self.observed)
             rows.append(row)
@@ -229,9 +236,7 @@ class Scene:
         for method, model in models.items():
             model.fit(self.observed.points, self.y)
             answer = model.predict(self.held_out.points)
-            row = self._row(
-                "interpolate", method, self.held_out, answer, unit=self.held_out.field
-            )
+            row = self._row("interpolate", method, self.held_out, answer, unit=self.held_out.field)
             if method == "FieldInterpolator":
                 row |= covered(model, self.held_out)
                 row |= measured(model, self.held_out.points, self.measurements)

@@ -14,7 +14,7 @@ from tangentbundle.datasets import WindData
 from tangentbundle.earth.covariances import planetary_model
 from tangentbundle.estimators import FieldInterpolator
 
-from .base import Description, draw
+from .base import Description, Form, draw
 from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
 from .networks import NetworkView, reproduce_inputs
 from .wind import WindExperiment, WindSites, available, source_of, value_range
@@ -22,8 +22,8 @@ from .wind import WindExperiment, WindSites, available, source_of, value_range
 SHARES = (0.5, 0.3, 0.1)
 """Of the points, masked."""
 
-FULL_SIZES, FULL_DRAWS = (100, 200, 300, 400), 8
-QUICK_SIZES, QUICK_DRAWS = (100, 400), 2
+FULL = Form(sizes=(100, 200, 300, 400), draws=8)
+QUICK = Form(sizes=(100, 400), draws=2)
 EPOCHS = 300
 
 Interpolation = Callable[[WindSites, np.ndarray], np.ndarray]
@@ -82,18 +82,17 @@ class Reconstruction(WindExperiment):
     training = f"{EPOCHS} epochs"
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
-        if full:
-            sizes, draws = FULL_SIZES, FULL_DRAWS
-        else:
-            sizes, draws = QUICK_SIZES, QUICK_DRAWS
-        masks = draws
+        form = FULL if full else QUICK
+        masks = form.draws
         if protocol == "best":
             masks = 1  # Gaussian processes for each take their time
         data = self.data or available()
         _ = source_of(data).field  # downloads come before any file of results
         common: Task = {"data": data, "protocol": protocol, "masks": masks}
         return [
-            {**common, "n": n, "sampling": sampling} for n in sizes for sampling in range(draws)
+            {**common, "n": n, "sampling": sampling}
+            for n in form.sizes
+            for sampling in range(form.draws)
         ]
 
     def run(self, task: Task, seed: int) -> list[Row]:

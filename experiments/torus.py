@@ -18,7 +18,7 @@ from tangentbundle.estimators import FieldDenoiser
 from tangentbundle.geometry.kernels import Gaussian
 from tangentbundle.operators import Identity, Negated, Symmetric
 
-from .base import Description, Experiment, draw
+from .base import Description, Experiment, Form, draw
 from .baselines import AmbientProcess, denoised, smoothers
 from .networks import NetworkView, reproduce_inputs
 
@@ -27,13 +27,20 @@ FIELDS: dict[str, TorusField] = {
     "as printed": manifolds.Torus.paper_field,
     "tangent": manifolds.Torus.tangent_field,
 }
-FULL_SIZES, FULL_DRAWS = (100, 200, 300, 400), 8
-QUICK_SIZES, QUICK_DRAWS = (100, 400), 2
-EPOCHS, QUICK_EPOCHS = 3_000, 1_000
-"""Epochs of training, in the full and in the quick form."""
+FULL = Form(sizes=(100, 200, 300, 400), draws=8)
+QUICK = Form(sizes=(100, 400), draws=2)
 
-RATE, LAST_RATE = 0.03, 0.01
-"""Rate of Adam in the first epoch, and that of the last relative to it."""
+EPOCHS = 3_000
+"""Epochs of training in the full form."""
+
+QUICK_EPOCHS = 1_000
+"""Epochs of training in the quick form."""
+
+RATE = 0.03
+"""Rate of Adam in the first epoch."""
+
+LAST_RATE = 0.01
+"""Rate in the last epoch, relative to that in the first."""
 
 
 class Torus(Experiment):
@@ -43,20 +50,17 @@ class Torus(Experiment):
     about = Description.named(name)
 
     def tasks(self, full: bool, protocol: str) -> list[Task]:
-        if full:
-            sizes, draws, epochs = FULL_SIZES, FULL_DRAWS, EPOCHS
-        else:
-            sizes, draws, epochs = QUICK_SIZES, QUICK_DRAWS, QUICK_EPOCHS
-        common: Task = {"noises": draws, "protocol": protocol}
+        form = FULL if full else QUICK
+        common: Task = {"noises": form.draws, "protocol": protocol}
         fields = list(FIELDS)
         if protocol == "paper":
-            common["epochs"] = epochs
+            common["epochs"] = EPOCHS if full else QUICK_EPOCHS
             fields = ["as printed"]
         return [
             {"field": field, "n": n, "sampling": sampling, **common}
             for field in fields
-            for n in sizes
-            for sampling in range(draws)
+            for n in form.sizes
+            for sampling in range(form.draws)
         ]
 
     def run(self, task: Task, seed: int) -> list[Row]:
@@ -109,14 +113,15 @@ class Draw:
     @classmethod
     def of(cls, task: Task, seed: int) -> Draw:
         """The draw of a task."""
-        place = (task["field"], task["n"], task["sampling"])
-        rng = draw(seed, "torus", *place)
-        sample = torus_field(task["n"], FIELDS[task["field"]], seed=rng)
+        field = task["field"]
+        n = task["n"]
+        sampling = task["sampling"]
+        sample = torus_field(n, FIELDS[field], seed=draw(seed, "torus", field, n, sampling))
         cases = [(tau, number) for tau in TAUS for number in range(task["noises"])]
         noisy = []
         for tau, number in cases:
-            noise_rng = draw(seed, "noise", *place, tau, number)
-            noisy.append(sample.noisy(tau, noise_rng).vectors)
+            rng = draw(seed, "noise", field, n, sampling, tau, number)
+            noisy.append(sample.noisy(tau, rng).vectors)
         return cls(sample, np.stack(noisy), cases)
 
 

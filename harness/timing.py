@@ -13,8 +13,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-MAX_CALLS, MIN_CALLS = 16, 4
-"""Calls of a function in a row."""
+MIN_CALLS = 4
+"""Least calls of a function in a row."""
+
+MAX_CALLS = 16
+"""Most calls of a function in a row."""
 
 TURN_SECONDS = 0.05
 """A turn of at least ``MIN_CALLS`` ends after so many seconds."""
