@@ -6,8 +6,11 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
+from harness.records import save
+from harness.tables import print_rows
+from harness.timing import MissingBaseline
+
 from . import NAMES, ON_REQUEST
-from .harness import MissingBaseline, print_table, save
 
 
 def main() -> None:
@@ -37,7 +40,7 @@ def main() -> None:
         except MissingBaseline as error:
             print(f"skipped: {error}")
             continue
-        print_table(rows)
+        print_rows(rows)
         save(name, rows)
 
 

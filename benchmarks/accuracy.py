@@ -17,10 +17,10 @@ from itertools import product
 import numpy as np
 
 import tangentbundle as tb
+from harness.records import Row
 from tangentbundle.operators import Generator, KernelMoments
 
 from .ellipsoid import spectra
-from .harness import Row
 
 SPHERE, THREE, FLAT, ELLIPSOID = (
     tb.manifolds.Sphere(2),

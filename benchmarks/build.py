@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 import tangentbundle as tb
-
-from .harness import Row, baseline, best_in_turns
+from harness.records import Row
+from harness.timing import baseline, best_in_turns
 
 POINTS, NEIGHBORS, ASKED = 40_000, 30, 8.0
 

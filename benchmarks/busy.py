@@ -24,7 +24,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .harness import Row, busy, in_new_process, print_table, save
+from harness.records import Row, save
+from harness.tables import print_rows
+from harness.timing import busy, in_new_process
 
 BUSY = 2
 """Processes that keep the machine busy."""
@@ -203,10 +205,10 @@ def main() -> None:
         import_module("torch" if options.torch_first else "tangentbundle")
         print(json.dumps(measure(options.measure)))
     elif options.before is not None:
-        print_table(compare(options.before, options.processes, options.repeats))
+        print_rows(compare(options.before, options.processes, options.repeats))
     else:
         rows = run(options.processes, options.repeats)
-        print_table(rows)
+        print_rows(rows)
         save("busy", rows)
 
 

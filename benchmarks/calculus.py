@@ -18,9 +18,10 @@ import torch
 from scipy.special import sph_harm_y
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.tables import print_rows
+from harness.timing import baseline, best_in_turns
 from tangentbundle.calculus import Derivatives, betti_number
-
-from .harness import Row, baseline, best_in_turns, print_table
 
 SPHERE, TORUS, FLAT = (
     tb.manifolds.Sphere(2),
@@ -405,4 +406,4 @@ def run() -> list[Row]:
 
 if __name__ == "__main__":
     name, *rest = sys.argv[1:]
-    print_table(PARTS[name](*(int(a) if a.isdigit() else a for a in rest)))
+    print_rows(PARTS[name](*(int(a) if a.isdigit() else a for a in rest)))

@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 import tangentbundle as tb
-
-from .harness import Row
+from harness.records import Row
 
 SIZES = (200, 500, 1000, 2000, 5000, 10_000, 20_000)
 FILTERS = {"Heat(0.2)": tb.Heat(0.2), "FIR([0, .6, .4], .1)": tb.FIR([0.0, 0.6, 0.4], step=0.1)}

@@ -15,10 +15,10 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import tangentbundle as tb
+from experiments.general import measured, shares_inside
+from harness.records import Row, save
+from harness.tables import print_rows
 from tangentbundle.manifolds import Manifold
-
-from .general import held, measured
-from .harness import Row, print_table, save
 
 Field = Callable[[np.ndarray], np.ndarray]
 
@@ -85,7 +85,7 @@ def once(name: str, spaces: str, n: int, noise: float, seed: int) -> list[float]
         mean, cov = model.predict(where, return_cov=True)
         axes = space.frames(where) if known else np.broadcast_to(np.eye(3), (len(where), 3, 3))
         std = np.sqrt(np.maximum(np.einsum("nij,nik,nkj->nj", axes, cov, axes), 0.0))
-        shares += held(np.einsum("nij,ni->nj", axes, mean - field(where)), std)
+        shares += shares_inside(np.einsum("nij,ni->nj", axes, mean - field(where)), std).values()
     shares += measured(model, new, others).values()
     return shares
 
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=DRAWS, help="samples for each cell")
     options = parser.parse_args()
     rows = run(options.jobs, options.draws)
-    print_table(rows)
+    print_rows(rows)
     save("coverage", rows)
 
 

@@ -19,9 +19,9 @@ import numpy as np
 import xarray as xr
 from scipy.special import sph_harm_y
 
+from harness.records import Row
+from harness.timing import MissingBaseline, in_new_process
 from tangentbundle import earth
-
-from .harness import MissingBaseline, Row, in_new_process
 
 SCALE = 500.0
 """Of the comparison of speed, km."""

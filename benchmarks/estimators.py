@@ -21,10 +21,7 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
-from tangentbundle.datasets import WindData, load_wind, wind_folder
-from tangentbundle.earth.covariances import planetary
-from tangentbundle.estimators import SpectralFilter, helmholtz_covariance
-from tangentbundle.experiments.baselines import (
+from experiments.baselines import (
     AmbientProcess,
     ComponentProcess,
     InverseDistance,
@@ -32,9 +29,12 @@ from tangentbundle.experiments.baselines import (
     ThinPlate,
     Zero,
 )
-
-from .general import held, in_frames
-from .harness import Row, print_table, save
+from experiments.general import in_frames, shares_inside
+from harness.records import Row, save
+from harness.tables import print_rows
+from tangentbundle.datasets import WindData, load_wind, wind_folder
+from tangentbundle.earth.covariances import planetary
+from tangentbundle.estimators import SpectralFilter, helmholtz_covariance
 
 SCORED = 1000
 """Points at which wind is scored, drawn like the masked ones: these alone are too few to score
@@ -95,7 +95,7 @@ def denoise(runs: int) -> list[Row]:
                         )
                 cell = {"field": title, "n": n, "tau": tau, "angle": float(np.mean(angles))}
                 rows += summary(scores, **cell)
-                print_table(rows[-len(scores) :])
+                print_rows(rows[-len(scores) :])
     return rows
 
 
@@ -147,7 +147,8 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
         if isinstance(model, tb.FieldInterpolator):
             answers[name], cov = model.predict(points[hidden], return_cov=True, with_noise=True)
             std = np.sqrt(np.einsum("nij,nik,nkj->nj", frames, cov, frames))
-            hits[name] = held(in_frames(frames, answers[name]) - truth, std)
+            inside = shares_inside(in_frames(frames, answers[name]) - truth, std)
+            hits[name] = list(inside.values())
         else:
             answers[name] = model.predict(points[hidden])
     answers["past mean"] = history.mean(axis=0)[hidden]
@@ -179,7 +180,7 @@ def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400), jobs: in
                         float(v) for v in np.mean([draw.hits[name] for draw in draws], axis=0)
                     )
                 cell.append({**row, "runs": runs})
-            print_table(cell)
+            print_rows(cell)
             rows += cell
     return rows
 

@@ -15,12 +15,12 @@ import torch
 import xarray as xr
 
 import tangentbundle as tb
+from harness.records import Row, load
 from tangentbundle.datasets import wind_folder
 from tangentbundle.operators import Generator, KernelMoments
 from tangentbundle.plot.style import LINES
 
 from . import illustrations
-from .harness import Row, load
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 

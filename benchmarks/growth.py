@@ -25,11 +25,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
+from experiments.general import shares_inside
+from harness.records import Row, load, save
+from harness.tables import print_rows
 from tangentbundle.estimators import NeighborMean, SpectralFilter
 from tangentbundle.io.summary import short_name
-
-from .general import held
-from .harness import Row, load, print_table, save
 
 SIZES = (200, 500, 1000, 1900, 2100, 5000, 20_000, 50_000)
 NOISE = 0.3
@@ -162,7 +162,7 @@ def once(space: str, n: int, draw: int) -> Row:
     seconds = time.perf_counter() - start
     index = np.unique(np.linspace(0, n - 1, min(n, 2000)).astype(int))
     mean, std = denoiser.predict(points[index], return_std=True)
-    in50, in90 = held(mean - field[index], std)
+    inside = shares_inside(mean - field[index], std)
     others = {
         "local GP": local_process(points, noisy, rng),
         "nearest": tb.FieldDenoiser(NeighborMean(), random_state=0)
@@ -183,7 +183,7 @@ def once(space: str, n: int, draw: int) -> Row:
         "model": denoiser.scores_[0].model,
         "dim": denoiser.frames_.shape[2],
     }
-    row |= {"error": error(answer), "in50": in50, "in90": in90, "seconds": seconds}
+    row |= {"error": error(answer), "in50": inside[50], "in90": inside[90], "seconds": seconds}
     return row | {name: error(found) for name, found in others.items()}
 
 
@@ -264,7 +264,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     rows = means(run(options.max_n, options.jobs, options.draws, options.resume))
-    print_table(rows)
+    print_rows(rows)
     wrong = check(rows)
     print("\n".join(wrong) or "No error rises with n or is above the identity's, by more than 5 %.")
 

@@ -11,8 +11,8 @@ import torch
 from scipy.sparse.linalg import expm_multiply
 
 import tangentbundle as tb
-
-from .harness import Row, best_in_turns
+from harness.records import Row
+from harness.timing import best_in_turns
 
 POINTS, NEIGHBORS, CHANNELS = 40_000, 30, 16
 ASKED = 50.0

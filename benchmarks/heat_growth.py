@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
-
-from .harness import Row, seconds
+from harness.records import Row
+from harness.timing import seconds
 
 CHANNELS = 4
 ORDER = 30

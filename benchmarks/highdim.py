@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import seconds
 from tangentbundle.geometry.ordering import principal_coordinates
-
-from .harness import Row, seconds
 
 POINTS, AMBIENT, NEIGHBORS = 20_000, 300, 30
 

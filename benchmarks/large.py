@@ -22,9 +22,9 @@ import numpy as np
 import psutil
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.tables import print_rows
 from tangentbundle.filters.expansion import Band, expand
-
-from .harness import Row, print_table
 
 POINTS, NEIGHBORS, CHANNELS = 10_000_000, 24, 4
 TIME = 1e-3
@@ -71,7 +71,7 @@ def phase(rows: list[Row], name: str, n: int) -> Iterator[None]:
             "peak_own_gb": round(watch.own / 1e9, 2),
         }
     )
-    print_table(rows[-1:])
+    print_rows(rows[-1:])
 
 
 def sample(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -133,4 +133,4 @@ def run(n: int = POINTS) -> list[Row]:
 
 
 if __name__ == "__main__":
-    print_table(run(int(sys.argv[1])))
+    print_rows(run(int(sys.argv[1])))

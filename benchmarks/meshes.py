@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import baseline, best_in_turns
 from tangentbundle.io import Request, read_field
-
-from .harness import Row, baseline, best_in_turns
 
 Triangles = tuple[np.ndarray, np.ndarray]
 """Vertices ``(n, 3)`` and oriented triangles ``(f, 3)``."""

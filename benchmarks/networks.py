@@ -8,8 +8,8 @@ from itertools import pairwise
 import torch
 
 import tangentbundle as tb
-
-from .harness import Row, best_in_turns
+from harness.records import Row
+from harness.timing import best_in_turns
 
 POINTS, REPLICAS, CHANNELS, TAPS = 400, 64, (1, 8, 4, 1), 2
 

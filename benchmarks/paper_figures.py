@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.experiments.wind import available, source_of
+from experiments.wind import available, source_of
 
 from . import illustrations
 from .figures import FOLDER

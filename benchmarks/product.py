@@ -7,9 +7,9 @@ import warnings
 import torch
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import best_in_turns
 from tangentbundle.testing import relative_error
-
-from .harness import Row, best_in_turns
 
 POINTS, NEIGHBORS = 40_000, 30
 CHANNELS = (1, 4, 16, 32, 64)

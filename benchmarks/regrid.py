@@ -17,13 +17,14 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
 import tangentbundle as tb
+from harness.records import Row, save
+from harness.tables import print_rows
+from harness.timing import MissingBaseline, baseline
 from tangentbundle.earth import Grid, Regridder, block_cv
 from tangentbundle.earth.covariances import planetary
 from tangentbundle.earth.healpix import healpix_latlon
 from tangentbundle.earth.sources import wind_folder
 from tangentbundle.estimators import helmholtz_covariance
-
-from .harness import MissingBaseline, Row, baseline, print_table, save
 
 xr = baseline("xarray")
 
@@ -216,7 +217,7 @@ def _analyses() -> str:
 def run() -> list[Row]:
     for part, measure in (("harmonics", harmonic_rows), ("stations", station_rows)):
         rows = measure()
-        print_table(rows)
+        print_rows(rows)
         print()
         save(f"regrid_{part}", rows)
     return [rotation_row(s, t, m) for s in SOURCES for t in TARGETS for m in METHODS]

@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from harness.records import Row
+from harness.timing import MissingBaseline, baseline
 from tangentbundle.earth.sources import wind_folder
 from tangentbundle.errors import InvalidInputError
-
-from .harness import MissingBaseline, Row, baseline
 
 CHUNK, WORKERS, SCALE = 250, 2, "1000 km"
 

@@ -10,10 +10,10 @@ from unittest.mock import patch
 import torch
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import best_in_turns
 from tangentbundle.operators import product
 from tangentbundle.parallel import one_thread
-
-from .harness import Row, best_in_turns
 
 POINTS, NEIGHBORS, CHANNELS = 200_000, 30, 16
 

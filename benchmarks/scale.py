@@ -6,10 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 import tangentbundle as tb
+from harness.records import Row
 from tangentbundle.geometry.scale import target_neighbors
 from tangentbundle.operators import KernelMoments
-
-from .harness import Row
 
 SIZES = {2: (1000, 4000, 16_000, 64_000), 3: (2000, 8000, 32_000)}
 GROUPS = {2: 30, 3: 19}

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 import tangentbundle as tb
-
-from .harness import Row, in_new_process, seconds
+from harness.records import Row
+from harness.timing import in_new_process, seconds
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 NEIGHBORS, CHANNELS = 32, 16

@@ -22,8 +22,9 @@ import torch
 import torch.nn.functional as F
 
 import tangentbundle as tb
-
-from .harness import MissingBaseline, Row, best_in_turns, in_new_process, print_table
+from harness.records import Row
+from harness.tables import print_rows
+from harness.timing import MissingBaseline, best_in_turns, in_new_process
 
 FOLDER = Path(
     os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs")
@@ -202,6 +203,6 @@ def run() -> list[Row]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "cuda":
-        print_table(on_cuda())
+        print_rows(on_cuda())
     else:
         print(json.dumps(cpu_memory(sys.argv[1])))

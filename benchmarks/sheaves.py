@@ -27,10 +27,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from harness.records import RESULTS, Row, load, save
+from harness.tables import print_rows
+from harness.timing import MissingBaseline
 from tangentbundle import nn
 
 from .graph_models import CONVOLUTIONS, LIBRARY, PLAIN, Blocks, Mix, convolution
-from .harness import RESULTS, MissingBaseline, Row, load, print_table, save
 
 FOLDER = Path(
     os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs")
@@ -397,7 +399,7 @@ def main() -> None:
     rows = run(
         options.device, options.jobs, options.only, options.splits, options.epochs, options.log
     )
-    print_table(rows)
+    print_rows(rows)
     if options.splits == SPLITS and options.epochs is None:
         saved = load("sheaves") if (RESULTS / "sheaves.json").exists() else []
         rows += [row for row in saved if row["data"] not in (options.only or DATA)]

@@ -24,9 +24,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
+from harness.records import Row, save
+from harness.tables import print_rows
+from harness.timing import busy, in_new_process
 from tangentbundle.io.summary import short_name
 
-from .harness import Row, busy, in_new_process, print_table, save
 from .scaling import peak_bytes
 
 SIZES, LARGE = (400, 600, 1000, 1400, 2000), (20_000, 200_000)
@@ -120,7 +122,7 @@ def main() -> None:
             [in_new_process("benchmarks.speed", "--measure", "alone", n) for n in sizes],
         )
     print()
-    print_table(rows)
+    print_rows(rows)
     save(name, rows)
 
 

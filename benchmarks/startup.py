@@ -9,7 +9,8 @@ import time
 
 import torch
 
-from .harness import Row, in_new_process
+from harness.records import Row
+from harness.timing import in_new_process
 
 
 def measure() -> Row:

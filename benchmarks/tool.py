@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import tangentbundle as tb
-
-from .harness import Row
+from harness.records import Row
 
 POINTS = 1_000_000
 CLOUDS = {"sphere": tb.manifolds.Sphere(2), "torus": tb.manifolds.Torus(1.0, 0.4)}

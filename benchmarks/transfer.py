@@ -7,9 +7,8 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
+from harness.records import Row
 from tangentbundle.testing import relative_error
-
-from .harness import Row
 
 SIZES, DENSE, SEEDS = (400, 800, 1_600, 3_200, 6_400, 12_800, 20_000), 80_000, 4
 TORUS = tb.manifolds.Torus(0.3, 0.1)

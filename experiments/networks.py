@@ -54,17 +54,19 @@ class NetworkView:
 
 
 class OracleEpoch:
-    """The outputs of the epoch nearest to the truth ``(r, n, c)`` at the ``scored (r, n)`` points,
-    of each of r fields.
+    """The outputs ``(r, n, c)`` of the epoch nearest to the truth, for each of r fields.
 
-    It stands for a user who knows the truth, as in the paper's stopping rule.
+    It stands for a user who knows the truth, as in the paper's stopping rule. ``truth`` has the
+    shape ``(r, n, c)``, or ``(n, c)`` if it is the same for all fields; the errors are those at the
+    ``scored (r, n)`` points.
     """
 
     def __init__(self, truth: torch.Tensor, scored: torch.Tensor) -> None:
+        count, points = scored.shape
         self.truth = truth
         self.scored = scored
-        self.errors = torch.full((len(truth),), torch.inf)
-        self.fields = torch.zeros_like(truth)
+        self.errors = torch.full((count,), torch.inf)
+        self.fields = torch.zeros(count, points, truth.shape[-1])
 
     def see(self, fields: torch.Tensor) -> None:
         """Keep the outputs of an epoch that are nearer to the truth than all before."""
@@ -88,7 +90,8 @@ def reproduce_inputs(
     points.
 
     Returns the outputs ``(r, n, c)`` of the lowest training loss, and those of the oracle: the
-    epoch nearest to the truth at the ``scored`` points. The truth is used for nothing else.
+    epoch nearest to the truth ``(r, n, c)`` or ``(n, c)`` at the ``scored (r, n)`` points. The
+    truth is used for nothing else.
     """
     signals = view.signal(_single(inputs))
     weights = _single(observed)

@@ -19,7 +19,7 @@ STATIONS = 200
 """Of the example of wind."""
 
 MAX_LENGTH = 1.6
-"""Of the arrows on the torus, for their colours."""
+"""End of the colour scale of the arrows on the torus."""
 
 ARROW_SCALE = 0.05
 """Length of the arrows on the torus relative to their vectors."""
