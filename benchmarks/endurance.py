@@ -143,6 +143,7 @@ def orientation() -> list[Row]:
 
 
 def run() -> list[Row]:
+    """The rows of all cases."""
     rows = []
     for job in cases():
         rows.append(job())

@@ -217,6 +217,7 @@ def timed(name: str, mesh: Triangles) -> Row:
 
 
 def run() -> list[Row]:
+    """The rows of all meshes, and the times to build."""
     uneven = "torus, uneven triangles"
     meshes = {uneven: torus(70, 36, 0.9), "genus 2": genus_two(), "head, thin ears, 2 eyes": head()}
     rabbit = bunny()

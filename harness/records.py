@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -36,14 +37,18 @@ def load(name: str) -> list[Row]:
 
 
 def machine() -> Row:
-    """Processor, cores and memory."""
+    """Processor, cores and memory; the GPU, where torch is used and sees one."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
+    row = {
         "cpu": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(memory / 2**30, 1),
         "system": platform.system(),
     }
+    torch = sys.modules.get("torch")  # loading it first would change how its threads wait
+    if torch is not None and torch.cuda.is_available():
+        row["gpu"] = torch.cuda.get_device_name()
+    return row
 
 
 def versions() -> Row:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -75,15 +75,23 @@ def seconds(function: Callable[[], Any], repeats: int = 3) -> float:
     return best_in_turns({"it": function}, repeats)["it"]
 
 
-def in_new_process(module: str, *arguments: Any, **environment: str) -> Any:
-    """Run ``python -m module arguments`` and return the JSON that its last line of output is."""
-    command = [sys.executable, "-m", module]
-    command += [str(argument) for argument in arguments]
+def in_new_process(
+    function: Callable[..., Any],
+    *arguments: Any,
+    first_imports: Sequence[str] = (),
+    **environment: str,
+) -> Any:
+    """Call a function of a module in a new process, and return what it returns, as JSON.
+
+    ``first_imports`` are imported before the module of the function.
+    """
+    command = [sys.executable, "-m", "harness.call", function.__module__, function.__name__]
+    command += [json.dumps(arguments), *first_imports]
     done = subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise RuntimeError(f"python -m {module} failed:\n{done.stderr}")
+        raise RuntimeError(f"{function.__name__} failed in a new process:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
