@@ -5,11 +5,10 @@ that take minutes. ``python -m benchmarks NAME --help`` has the options of one, 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
+from functools import wraps
 from typing import Any
 
-import click
 import typer
 
 from harness.records import save
@@ -19,32 +18,29 @@ from harness.timing import MissingBaseline
 from .catalogue import BENCHMARKS, GROUPS, Benchmark
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--list", action="store_true", help="list the benchmarks and exit")
     parser.add_argument("--no-save", action="store_true", help="print rows only, for a trial")
     parser.add_argument("name", nargs="?", help="a name of the list, or figures")
     parser.add_argument("options", nargs=argparse.REMAINDER, help="of the benchmark")
     choices = parser.parse_args(arguments)
+    save_rows = not choices.no_save
     if choices.list:
         print_list()
-        return 0
-    if choices.name == "figures":
+    elif choices.name is None:
+        for benchmark in BENCHMARKS.values():
+            if benchmark.quick:
+                run(benchmark, save_rows)
+    elif choices.name == "figures":
         from .figures import main as draw  # loads matplotlib
 
         draw(choices.options)
-        return 0
-    if choices.name is not None and choices.name not in BENCHMARKS:
+    elif choices.name in BENCHMARKS:
+        run_with_options(BENCHMARKS[choices.name], choices.options, save_rows)
+    else:
         parser.error(f"no benchmark named {choices.name}; there are {', '.join(BENCHMARKS)}")
-    benchmarks = [benchmark for benchmark in BENCHMARKS.values() if benchmark.quick]
-    if choices.name is not None:
-        benchmarks = [BENCHMARKS[choices.name]]
-    for benchmark in benchmarks:
-        code = run(benchmark, choices.options, save_rows=not choices.no_save)
-        if code:
-            return code
-    return 0
 
 
 def print_list() -> None:
@@ -55,32 +51,35 @@ def print_list() -> None:
             print(f"  {benchmark.name:18}{benchmark.shows}")
 
 
-def run(benchmark: Benchmark, options: Sequence[str], save_rows: bool) -> int:
-    """Run one benchmark; returns an exit code."""
+def run(benchmark: Benchmark, save_rows: bool, **arguments: Any) -> None:
+    """Run one benchmark, print its rows and save them."""
     print(f"\n{benchmark.name}: {benchmark.shows}", flush=True)
     try:
-        rows = call(benchmark, options)
+        rows = benchmark.load()(**arguments)
     except MissingBaseline as error:
         print(f"skipped: {error}")
-        return 0
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    if not isinstance(rows, list):  # help was printed
-        return 0
+        return
     print_rows(rows)
     if benchmark.saved and save_rows:
         save(benchmark.name, rows)
-    return 0
 
 
-def call(benchmark: Benchmark, options: Sequence[str]) -> Any:
-    """Call the function of a benchmark with options of the command line."""
+def run_with_options(benchmark: Benchmark, options: Sequence[str], save_rows: bool) -> None:
+    """Run one benchmark with options of the command line: the parameters of its function."""
+    try:
+        function = benchmark.load()
+    except MissingBaseline as error:
+        print(f"skipped: {error}")
+        return
+
+    @wraps(function)
+    def command(**arguments: Any) -> None:
+        run(benchmark, save_rows, **arguments)
+
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(benchmark.load())
-    name = f"python -m benchmarks {benchmark.name}"
-    return app(args=list(options), prog_name=name, standalone_mode=False)
+    app.command()(command)
+    app(args=list(options), prog_name=f"python -m benchmarks {benchmark.name}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,8 +1,7 @@
 """Calculus on point clouds against exact answers and pcdiff: derivatives, curvature, harmonic
 fields, decomposition.
 
-``python -m benchmarks.calculus large 1000000`` decomposes a field on a million points (with
-``cuda``: on a GPU). Any other part can be named, too.
+``large`` decomposes a field on a million points, also on a GPU.
 """
 
 from __future__ import annotations
