@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import pairwise, product
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -24,9 +25,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
 from experiments.general import shares_inside
-from harness.records import Row, load, save
+from harness.ledger import Ledger, key_of
+from harness.records import Row
 from harness.tables import print_rows
 from tangentbundle.estimators import NeighborMean, SpectralFilter
+from tangentbundle.files import only_writer
 from tangentbundle.io.summary import short_name
 
 SIZES = (200, 500, 1000, 1900, 2100, 5000, 20_000, 50_000)
@@ -225,29 +228,41 @@ def check(rows: Sequence[Row], tolerance: float = 0.05) -> list[str]:
     return wrong
 
 
-def run(max_n: int = max(SIZES), jobs: int = 1, draws: int = 3, resume: bool = False) -> list[Row]:
-    """One row for each space, size and draw; those finished are in the file of results at any
-    time."""
-    cells = list(product(SPACES, (n for n in SIZES if n <= max_n), range(draws)))
-    rows = [row for row in load("growth") if _cell(row) in cells] if resume else []
-    missing = sorted(
-        {*cells} - {_cell(row) for row in rows}, key=lambda cell: (-cell[1], cell[2])
-    )  # the longest first
+def run(
+    max_n: int = max(SIZES),
+    jobs: int = 1,
+    draws: int = 3,
+    resume: bool = True,
+    out: Path = Path("runs/growth"),
+) -> list[Row]:
+    """One row for each space, size and draw; an interrupted run goes on where it stopped.
+
+    ``jobs`` processes slow each other down.
+    """
+    sizes = [n for n in SIZES if n <= max_n]
+    tasks = [
+        {"space": space, "n": n, "draw": draw}
+        for space, n, draw in product(SPACES, sizes, range(draws))
+    ]
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _warm, (threads,)) as pool:
-        for future in as_completed([pool.submit(once, *cell) for cell in missing]):
-            rows = sorted([*rows, future.result()], key=lambda row: cells.index(_cell(row)))
-            save("growth", rows)
-            print(f"{len(rows)} of {len(cells)}", end="\r", flush=True)
+    with only_writer(out) as folder:
+        ledger = Ledger(folder / "results.jsonl", {"benchmark": "growth"}, resume)
+        unfinished = [task for task in tasks if key_of(task) not in ledger.done]
+        unfinished.sort(key=lambda task: (-task["n"], task["draw"]))  # the longest first
+        with ProcessPoolExecutor(jobs, get_context("spawn"), _warm, (threads,)) as pool:
+            task_of = {pool.submit(once, **task): task for task in unfinished}
+            for future in as_completed(task_of):
+                ledger.append(task_of[future], [future.result()])
+                print(f"{len(ledger.done)} of {len(tasks)}", end="\r", flush=True)
+    rows_of = {row.pop("task"): row for row in ledger.rows}
+    rows = [rows_of[key_of(task)] for task in tasks]
+    for row in rows:
+        del row["of"]
     averages = means(rows)
     print_rows(averages)
     violations = check(averages)
     print("\n".join(violations) or NO_VIOLATION)
     return rows
-
-
-def _cell(row: Row) -> tuple[str, int, int]:
-    return row["space"], row["n"], row["draw"]
 
 
 def _warm(threads: int) -> None:
