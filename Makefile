@@ -57,7 +57,7 @@ format: setup ## fix style and formatting
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup ## run the benchmarks
+bench: setup ## run the benchmarks that take minutes (all: python -m benchmarks --list)
 	@$(BIN)/python -m benchmarks
 
 docs: setup ## build the documentation into site/, to be read from disk
