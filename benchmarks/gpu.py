@@ -1,27 +1,22 @@
 """From points to answers on one GPU: geometry, products, filters, training, denoising and
 eigenfields.
 
-``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was
-asked for, where there is one, the time on the CPU of the same machine, and for products the time in
-which memory could be read once.
+Rows name the limit that was asked for, where there is one, the time on the CPU of the same machine,
+and for products the time in which memory could be read once.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-import scipy
 import torch
 
 import tangentbundle as tb
+from harness.timing import MissingBaseline
 from tangentbundle.estimators import SpectralFilter
 from tangentbundle.operators.product import reference_step, step
 from tangentbundle.operators.storage import BlockMatrix, SlicedMatrix, along_curve
@@ -388,56 +383,26 @@ def calculus(n: int = 10**6) -> list[dict]:
     return [row]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument(
-        "--out", default=str(Path(__file__).parent / "results" / "gpu.json"), help="result file"
-    )
-    parser.add_argument("--most", type=float, default=1e7, help="most points in the growth table")
-    options = parser.parse_args()
+def run(most: int = 10**7) -> list[dict]:
+    """The rows of all parts; ``most`` is the largest number of points in the growth table."""
     if not torch.cuda.is_available():
-        raise SystemExit("this benchmark needs a CUDA device; none is visible to torch")
-    import triton
-
+        raise MissingBaseline("this benchmark needs a CUDA device; none is visible to torch")
     warnings.simplefilter("ignore")
     bandwidth = copy_bandwidth()
-    versions = {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-    }
-    versions |= {"numpy": np.__version__, "scipy": scipy.__version__}
-    machine = {
-        "gpu": torch.cuda.get_device_name(),
-        "copy_tb_per_s": bandwidth / 1e12,
-        "cpu_threads": torch.get_num_threads(),
-    }
-    rows: list[dict] = []
     parts = (
         geometry,
         batches,
-        lambda: products(bandwidth),
+        partial(products, bandwidth),
         heat,
         training,
         denoise,
-        lambda: growth(int(options.most)),
+        partial(growth, most),
         spectrum,
         calculus,
     )
+    rows: list[dict] = [{"what": "copy", "tb_per_s": bandwidth / 1e12}]
     for part in parts:
-        for row in part():
-            rows.append(row)
-            print(
-                {
-                    key: float(f"{value:.4g}") if isinstance(value, float) else value
-                    for key, value in row.items()
-                },
-                flush=True,
-            )
+        rows += part()
+        print(f"{len(rows)} rows", end="\r", flush=True)
         torch.cuda.empty_cache()
-        content = {"name": "gpu", "machine": machine, "versions": versions, "rows": rows}
-        Path(options.out).write_text(json.dumps(content, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    return rows

@@ -36,7 +36,6 @@ COMMANDS = (
     "decompose",
     "spectrum",
     "doctor",
-    "reproduce",
     "demo",
 )
 SPHERE = tb.manifolds.Sphere(2)

@@ -112,7 +112,6 @@ MISTAKES = {
     "no standard deviation": ("denoise", "field.csv", "--noise", "-1", "-o", "out.csv"),
     "no seed": ("denoise", "field.csv", "--seed", "-1", "-o", "out.csv"),
     "no report": ("inspect", "field.csv", "--report", "out.pdf"),
-    "no processes": ("reproduce", "torus", "--jobs", "0"),
     "no second file": ("interpolate", "field.csv", "--at", "none.csv", "-o", "out.csv"),
     "no variable": ("filter", "wind.nc", "--vectors", "a,b", "--heat", "1", "-o", "out.nc"),
     "no dimension": ("filter", "wind.nc", "--select", "lev=500", "--heat", "1", "-o", "out.nc"),

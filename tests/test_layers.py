@@ -47,7 +47,6 @@ ORDER = [
     "plot",
     "interop",
     "distributed",
-    "experiments",
     "report",
     "testing",
     "api",
@@ -90,6 +89,17 @@ def imports(source: str, module: str, is_package: bool, known: set[str]) -> set[
     return (found & known) - {module}
 
 
+def packages_used(source: str) -> set[str]:
+    """The names of the packages that a source imports absolutely, also inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
 def library() -> dict[str, set[str]]:
     """Each module of the library and the tool, with the modules that it imports."""
     paths = [
@@ -128,6 +138,15 @@ def test_imports_only_what_comes_before(module):
 def test_no_cycles():
     """Not between modules of one package either, nor by imports inside functions."""
     TopologicalSorter(LIBRARY).prepare()
+
+
+def test_the_library_knows_nothing_beside_it():
+    """Experiments, benchmarks and stress tests use the library; it does not use them."""
+    beside = {"experiments", "benchmarks", "harness", "stress"}
+    assert packages_used("import stress.kills\nfrom experiments.base import draw") & beside
+    for package in ("tangentbundle", "tangentbundle_cli"):
+        for path in (SOURCE / package).rglob("*.py"):
+            assert packages_used(path.read_text()) & beside == set(), path
 
 
 def test_the_reader_of_imports_reads():

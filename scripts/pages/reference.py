@@ -29,7 +29,6 @@ MODULES = (
     "report",
     "interop",
     "distributed",
-    "experiments",
     "testing",
     "errors",
 )

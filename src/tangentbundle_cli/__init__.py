@@ -11,7 +11,7 @@ from .fields import inspect, spectrum
 from .filtering import decompose, filter
 from .job import Commands
 from .predict import denoise, forecast, interpolate
-from .standalone import demo, doctor, reproduce
+from .standalone import demo, doctor
 
 app = typer.Typer(
     name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False
@@ -26,7 +26,6 @@ for function in (
     decompose,
     spectrum,
     doctor,
-    reproduce,
 ):
     app.command()(function)
 

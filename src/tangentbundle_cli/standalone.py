@@ -1,4 +1,4 @@
-"""Commands that read no files: demo, doctor, reproduce."""
+"""Commands that read no files: demo, doctor."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import platform
 import re
 from importlib.metadata import distributions, requires, version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
 import tangentbundle as tb
 
 from .job import Job, command
-from .options import Seed, require
-
-Name = Literal["torus", "reconstruction", "forecast", "classification"]
 
 
 @command
@@ -32,28 +29,31 @@ def demo(
     Examples:
         tangentbundle demo
     """
-    from tangentbundle.experiments import demo as examples
+    from . import examples  # loads scikit-learn
 
-    job.report = job.report or out / "report.html"
+    if job.report is None:
+        job.report = out / "report.html"
     with tb.files.only_writer(out), job.steps(3) as step:
         job.check_report()
         step("denoising a field on a torus")
         torus = examples.denoise_torus()
         step("interpolating wind from stations")
-        filled, wind, stations = examples.fill_wind()
+        filled = examples.fill_wind()
         step("drawing figures")
         body = []
         for example in (torus, filled):
             errors = example.errors()
-            for number, (method, error) in enumerate(errors.items()):
-                job.summary.add("" if number else example.title, f"{method:<26}{error:.0%} error")
+            label = example.title
+            for method, error in errors.items():
+                job.summary.add(label, f"{method:<26}{error:.0%} error")
                 body.append([example.title, method, f"{error:.0%}"])
+                label = ""
             job.summary.data[example.title] = errors
         job.summary.table = tb.io.Table(
             "Error relative to the true field", ["example", "method", "error"], body
         )
         with job.summary.writing(out / "demo.png"):
-            examples.figure(torus, filled, wind, stations, out / "demo.png")
+            examples.draw(torus, filled, out / "demo.png")
 
 
 @command
@@ -121,65 +121,3 @@ def _self_test(job: Job) -> float:
         y = tb.Heat(0.1)(lap.to(device), x.to(device)).cpu()  # the eigenvalue is 5
         errors.append(float((y - math.exp(-0.5) * x).norm() / x.norm()))
     return max(errors)
-
-
-@command
-def reproduce(
-    job: Job,
-    name: Annotated[Name, typer.Argument(help="table of the paper")],
-    full: Annotated[
-        bool, typer.Option("--full/--quick", help="all cells and runs, or a small subset")
-    ] = False,
-    protocol: Annotated[
-        Literal["paper", "best"],
-        typer.Option(help="the paper's protocol, or this library's best methods"),
-    ] = "paper",
-    data: Annotated[
-        str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")
-    ] = None,
-    seed: Seed = 0,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            callback=require(lambda value: value > 0 or value == -1, "-1 or a positive number"),
-            help="number of processes; -1 for all cores",
-        ),
-    ] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")
-    ] = None,
-    networks: Annotated[
-        Path | None,
-        typer.Option(
-            help="folder with results of the paper's protocol; adds their networks to the table"
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")
-    ] = True,
-) -> None:
-    """Compute one of the paper's tables and compare it with the published numbers.
-
-    Writes one JSON line for each run, all scores as CSV, a Markdown page and a figure.
-
-    Example: tangentbundle reproduce torus --full --jobs 2
-    """
-    from tangentbundle.experiments import experiment
-    from tangentbundle.experiments.report import write_report
-    from tangentbundle.experiments.runner import merge_with, run_experiment
-
-    words = [name, protocol, "full" if full else "quick", *filter(None, [data])]
-    folder, chosen = out or Path("runs") / "-".join(words), experiment(name, data)
-    how: dict[str, Any] = {"jobs": jobs, "resume": resume, "quiet": job.silent}
-    rows = run_experiment(chosen, folder, full=full, protocol=protocol, seed=seed, **how)
-    if networks is not None:
-        rows = merge_with(chosen, rows, networks, full=full, seed=seed)
-    results, files = write_report(chosen, rows, protocol, folder, full)
-    if not job.silent:
-        typer.echo(results.comparison().text() + "\n")
-    job.summary.table = results.full()
-    job.summary.add(
-        "table", job.summary.table.title, experiment=name, protocol=protocol, runs=len(rows)
-    )
-    job.summary.files = [folder / "results.jsonl", *files]
-    job.summary.rows += [("wrote", str(file)) for file in job.summary.files]
