@@ -28,7 +28,7 @@ from .xarrays import coordinate, degrees, unit_of
 if TYPE_CHECKING:
     import xarray
 
-AT_ONCE = 32
+BATCH_SIZE = 32
 """Fields that are computed together: enough for the speed of products with matrices, few for
 memory."""
 
