@@ -219,7 +219,7 @@ class Globe(Space):
     >>> globe.points.round(3).tolist(), globe.units
     ([[0.0, 1.0, 0.0], [0.5, 0.0, 0.866]], ('degrees_north', 'degrees_east'))
     >>> globe.to_ambient(np.array([[[1.0, 0.0], [0.0, 2.0]]])).round(3).tolist()
-    [[[-1.0, 0.0, 0.0], [-1.732, -0.0, 1.0]]]
+    [[[-1.0, 0.0, 0.0], [-1.732, 0.0, 1.0]]]
     """
 
     dim = 2

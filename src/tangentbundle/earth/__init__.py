@@ -87,7 +87,8 @@ def radians(length: str | float) -> float:
     """
     text = f"{length} km" if isinstance(length, Real) else str(length)
     match = re.fullmatch(rf"\s*({NUMBER})\s*([a-zA-Z ]+?)\s*", text)
-    size = None if match is None else in_metres(match[2])
-    if match is None or size is None or size[1]:
-        raise UnitsError(f'expected a length such as "500 km" or "60 nmi", got {length!r}.')
-    return float(match[1]) * size[0] / RADIUS
+    if match is not None:
+        size = in_metres(match[2])
+        if size is not None and not size[1]:
+            return float(match[1]) * size[0] / RADIUS
+    raise UnitsError(f'expected a length such as "500 km" or "60 nmi", got {length!r}.')

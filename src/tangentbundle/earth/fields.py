@@ -331,8 +331,10 @@ def spectrum(
     result = result.assign_coords(wavelength=("wavelength", middles, attributes))
     if speed:
         unit = "m2 s-2"
+    elif fields.unit:
+        unit = f"({fields.unit})2"
     else:
-        unit = f"({fields.unit})2" if fields.unit else ""
+        unit = ""
     return result.assign_attrs(long_name="kinetic energy in a band", units=unit)
 
 
@@ -426,7 +428,8 @@ def denoise(
     names = list(fields.names)
     if std:
         names += [f"{name}_std" for name in fields.names]
-    first, second = (fields.ds[name] for name in fields.names)
+    first = fields.ds[fields.names[0]]
+    second = fields.ds[fields.names[1]]
     has_data = (abs(first) <= fields.limit) & (abs(second) <= fields.limit)
     variables = {}
     for name in names:

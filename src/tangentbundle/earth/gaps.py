@@ -54,8 +54,8 @@ def untouching(steps: np.ndarray) -> np.ndarray:
     if len(steps) == 1:
         return np.ones(1, bool)
     if len(steps) == 2:
-        wider = 0 if steps[0] > steps[1] else 1
-        return np.arange(2) == wider
+        first_is_wider = steps[0] > steps[1]
+        return np.array([first_is_wider, not first_is_wider])
     beside = np.maximum(np.roll(steps, 1), np.roll(steps, -1))
     return (steps > GAP_RATIO * beside) | (steps > MIN_REGION_DEGREES)
 

@@ -85,7 +85,9 @@ class Grid:
         not eastward.
         """
         xr = extra("xarray", "earth.Grid")
-        ds = data.to_dataset(name="field") if isinstance(data, xr.DataArray) else data
+        ds = data
+        if isinstance(data, xr.DataArray):
+            ds = data.to_dataset(name="field")
         if not isinstance(ds, xr.Dataset):
             raise InvalidInputError(
                 f"expected a dataset with latitude and longitude, got {type(data).__name__}."
@@ -94,13 +96,15 @@ class Grid:
         if healpix is not None:
             pixel_lat, pixel_lon = healpix.latlon()
             return cls.of_cells(pixel_lat, pixel_lon, (healpix.dim,), (len(healpix.pixels),))
-        variable = ds if like is None else like
-        lat = coordinate(ds, variable, "latitude")
-        lon = coordinate(ds, variable, "longitude")
+        label = ""
+        if like is not None:
+            label = str(like.attrs.get("standard_name", ""))
+        dims_of = ds if like is None else like
+        lat = coordinate(ds, dims_of, "latitude")
+        lon = coordinate(ds, dims_of, "longitude")
         _refuse_radians_without_unit(lat, lon)
         dims = tuple(str(dim) for dim in dict.fromkeys((*lat.dims, *lon.dims)))
         if lat.dims == lon.dims:
-            label = "" if like is None else str(like.attrs.get("standard_name", ""))
             turns = _turns_of_axes(ds, dims, label)
             return cls.of_cells(degrees(lat), degrees(lon), dims, lat.shape, turns)
         if lat.ndim != 1 or lon.ndim != 1:
@@ -171,8 +175,10 @@ class Grid:
     def __repr__(self) -> str:
         if self.axes:
             layout = "regular"
+        elif len(self.dims) > 1:
+            layout = "curvilinear"
         else:
-            layout = "curvilinear" if len(self.dims) > 1 else "unstructured"
+            layout = "unstructured"
         sizes = " x ".join(f"{d} {m}" for d, m in zip(self.dims, self.shape, strict=True))
         return f"Grid({layout}, {sizes}, {len(self)} points)"
 
@@ -285,7 +291,9 @@ class Grid:
             raise ShapeError(
                 f"expected an array of shape (..., {sizes}) for {self}, got {array.shape}."
             )
-        return array if array.dtype.kind == "f" else array.astype(np.float64)
+        if array.dtype.kind != "f":
+            return array.astype(np.float64)
+        return array
 
     def to_points(self, values: np.ndarray) -> np.ndarray:
         """Numbers in cells ``(..., *shape, c)`` to means at points ``(..., n, c)``; NaN stays

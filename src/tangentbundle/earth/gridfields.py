@@ -94,7 +94,9 @@ class GridFields:
     def limit(self) -> float:
         """Components above this mark missing values."""
         factor = conversion(self.unit, "m/s")
-        return MAX_SPEED / factor if factor else MAX_VALUE
+        if not factor:
+            return MAX_VALUE
+        return MAX_SPEED / factor
 
     @property
     def reader(self) -> ComponentReader:

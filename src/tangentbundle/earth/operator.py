@@ -276,13 +276,19 @@ def cells_of(grid: Grid, there: np.ndarray, options: CellOptions = DEFAULT_OPTIO
 
     Results are cached: fields with data at the same places share them.
     """
-    scales = b"" if options.relative_scale is None else options.relative_scale.tobytes()
+    scales = b""
+    if options.relative_scale is not None:
+        scales = options.relative_scale.tobytes()
     return _cached_cells(grid, there.tobytes(), scales, options.no_normal_flow)
 
 
 @lru_cache(maxsize=8)
 def _cached_cells(grid: Grid, mask: bytes, scales: bytes, no_normal_flow: bool) -> Cells | None:
-    relative_scale = np.frombuffer(scales) if scales else None
+    relative_scale = None
+    if scales:
+        relative_scale = np.frombuffer(scales)
     options = CellOptions(relative_scale, no_normal_flow)
     cells = Cells.of(grid, np.frombuffer(mask, bool), options)
-    return cells if len(cells) else None
+    if not len(cells):
+        return None
+    return cells

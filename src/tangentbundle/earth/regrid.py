@@ -151,7 +151,9 @@ class Regridder:
     ):
         if method != "linear" and not isinstance(method, Kriging):
             raise InvalidInputError(f"method must be 'linear' or Kriging(), got {method!r}.")
-        self._limit = np.inf if beyond is None else radians(beyond) * RADIUS / 1000
+        self._limit = np.inf
+        if beyond is not None:
+            self._limit = radians(beyond) * RADIUS / 1000
         self._method = method
         self._set_grids(source, target, vectors)
         self.weights: Any = None
@@ -200,9 +202,14 @@ class Regridder:
         self, source: xarray.Dataset | Grid, target: xarray.Dataset, vectors: Sequence[str] = ()
     ) -> None:
         self._vectors = vectors
-        self.source = source if isinstance(source, Grid) else GridFields.of(source, vectors).grid
+        if isinstance(source, Grid):
+            self.source = source
+        else:
+            self.source = GridFields.of(source, vectors).grid
         self.target = Grid.of(target)
-        self._angle = None if self.target.axes else find_angle(target, self.target.dims)
+        self._angle = None
+        if not self.target.axes:
+            self._angle = find_angle(target, self.target.dims)
         self._coords = {
             str(name): coordinate.variable
             for name, coordinate in target.coords.items()

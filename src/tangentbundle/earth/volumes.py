@@ -138,7 +138,11 @@ def _half_widths(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     gaps = untouching(steps)
     east = np.where(gaps, np.nan, steps / 2)
     west = np.roll(east, 1)
-    alone = np.median(steps[~gaps]) / 2 if not gaps.all() else steps.min() / 2
+    touching_steps = steps[~gaps]
+    if len(touching_steps):
+        alone = np.median(touching_steps) / 2
+    else:
+        alone = steps.min() / 2
     east_or_west = np.where(np.isnan(east), west, east)
     west_or_east = np.where(np.isnan(west), east, west)
     return np.nan_to_num(east_or_west, nan=alone), np.nan_to_num(west_or_east, nan=alone)

@@ -217,8 +217,8 @@ def _title(ds: xarray.Dataset) -> str:
 
 def _speed_unit(unit: str, notes: list[str]) -> tuple[float, str]:
     """The factor to m/s and that unit, if the unit is one of speed; otherwise one and the unit."""
-    factor = conversion(unit, "m/s") if unit else None
-    if factor is None:
+    factor = conversion(unit, "m/s")
+    if not unit or factor is None:
         return 1.0, unit
     if factor != 1.0:
         notes.append(f"converted from {unit} to m/s")
@@ -316,4 +316,6 @@ def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
     wind = wind.squeeze(others)
     if along:
         return wind
-    return wind.expand_dims("valid_time" if "valid_time" in dates else dates[0])
+    if "valid_time" in dates:
+        return wind.expand_dims("valid_time")
+    return wind.expand_dims(dates[0])

@@ -48,6 +48,9 @@ NETCDF_FILL = 9.969209968386869e36
 """What NetCDF stores in a cell of floats that was never written; in one of integers it is their
 largest magnitude."""
 
+FILL_ROUNDING = {"f": 1e-6, "i": 1e-12, "u": 1e-12}
+"""Relative differences from the fill value that are rounding, by the kind of stored numbers."""
+
 MAX_SPEED = 500.0
 """Speeds above this, in m/s, cannot be wind: they are missing-value markers such as 999 or 1e20."""
 
@@ -116,14 +119,17 @@ def with_components(
         wind = _speed_and_direction(ds)
     if not all(wind):
         return ds, ()
-    speed, direction = (without_fill(ds[name], []) for name in wind)
+    speed = without_fill(ds[wind[0]], [])
+    direction = without_fill(ds[wind[1]], [])
     if direction.attrs.get("standard_name") == "wind_to_direction":
         raise InvalidInputError(
             f"{wind[1]} is where the wind blows to (wind_to_direction). Turn it by 180 degrees "
             f"and set its standard_name to {DIRECTION[0]}."
         )
     speed = speed.where(~impossible_wind(speed, direction, unit_of(direction)))
-    angle: Any = direction if is_radian(unit_of(direction)) else np.radians(direction)
+    angle: Any = direction
+    if not is_radian(unit_of(direction)):
+        angle = np.radians(direction)
     angle = angle.where(speed != 0, 0.0)
     components = {}
     for name, function in zip(EAST_NORTH, (np.sin, np.cos), strict=True):
@@ -170,7 +176,9 @@ def unit_of(variable: xarray.DataArray) -> str:
 def degrees(angle: xarray.DataArray) -> np.ndarray:
     """Angles in degrees, flat."""
     values = np.asarray(angle.values, np.float64).ravel()
-    return np.degrees(values) if is_radian(unit_of(angle)) else values
+    if is_radian(unit_of(angle)):
+        return np.degrees(values)
+    return values
 
 
 def rate_attrs(name: str, wind: xarray.DataArray) -> dict[str, str]:
@@ -188,8 +196,9 @@ def standard_name(name: str, along_axes: bool) -> str:
         eastward = {along: east for east, along in ALONG_AXES.items()}
         return eastward.get(name, name)
     along = ALONG_AXES.get(name, name)
-    is_unknown = along.startswith(("eastward", "northward"))
-    return "" if is_unknown else along
+    if along.startswith(("eastward", "northward")):
+        return ""
+    return along
 
 
 def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.ndarray:
@@ -224,9 +233,11 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
     offset = float(variable.encoding.get("add_offset", 0.0))
     # Zarr 3 has its own fill value, mostly 0, which may be a number
     fill = float(variable.encoding.get("fill_value") or _default_fill(stored))
-    rounding = 1e-6 if stored.kind == "f" else 1e-12
     is_missing = np.isclose(
-        variable.values, fill * scale + offset, rtol=rounding, atol=abs(scale) / 2
+        variable.values,
+        fill * scale + offset,
+        rtol=FILL_ROUNDING[stored.kind],
+        atol=abs(scale) / 2,
     )
     if not is_missing.any():
         return variable
@@ -242,7 +253,9 @@ def _default_fill(stored: np.dtype) -> float:
     if stored.kind == "f":
         return NETCDF_FILL
     largest = float(np.iinfo(stored).max)
-    return largest if stored.kind == "u" else -largest
+    if stored.kind == "u":
+        return largest
+    return -largest
 
 
 class FoundVectors(NamedTuple):
