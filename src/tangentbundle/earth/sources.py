@@ -162,6 +162,7 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
         engine = "zarr" if path.is_dir() else None  # xarray does not know .ZARR
         return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
+        # xarray raises a ValueError for times, too, and has no class of its own for them
         if "decode time" in str(error) and options.get("decode_times", True):
             warn(
                 f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. "
