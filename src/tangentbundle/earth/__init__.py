@@ -76,6 +76,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """The public names, also of modules that are not loaded yet."""
     return sorted({*globals(), *__all__})
 
 

@@ -148,11 +148,11 @@ def decompose_points(
     place[number] = np.arange(len(points))
     rows = place[cells.index]
     wind = fields @ EAST_NORTH
-    found = _in_batches(cells, rows, wind, tol)
-    remainder = wind - found["divergent"] - found["rotational"]
+    results = _in_batches(cells, rows, wind, tol)
+    remainder = wind - results["divergent"] - results["rotational"]
     vectors = {
-        "divergent": found["divergent"],
-        "rotational": found["rotational"],
+        "divergent": results["divergent"],
+        "rotational": results["rotational"],
         "remainder": remainder,
     }
     areas = grid.areas[number]
@@ -162,10 +162,10 @@ def decompose_points(
         divergent=_as_vectors(vectors["divergent"]),
         rotational=_as_vectors(vectors["rotational"]),
         remainder=_as_vectors(remainder),
-        velocity_potential=_as_functions(found["velocity_potential"].real),
-        streamfunction=_as_functions(found["streamfunction"].real),
-        divergence=_as_functions(found["rates"].real),
-        vorticity=_as_functions(found["rates"].imag),
+        velocity_potential=_as_functions(results["velocity_potential"].real),
+        streamfunction=_as_functions(results["streamfunction"].real),
+        divergence=_as_functions(results["rates"].real),
+        vorticity=_as_functions(results["rates"].imag),
         energies={name: square / total for name, square in squares.items()},
     )
 

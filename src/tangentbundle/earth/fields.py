@@ -285,15 +285,15 @@ class HelmholtzParts(CellComputation):
 
     def __call__(self, cells: Cells, signal: np.ndarray) -> list[np.ndarray]:
         wind = as_complex(signal)
-        parts = decomposed(cells, wind, self.tol)
-        remainder = wind - parts.divergent - parts.rotational
+        decomposition = decomposed(cells, wind, self.tol)
+        remainder = wind - decomposition.divergent - decomposition.rotational
         vectors = [
             np.stack([part.real, part.imag], axis=1)
-            for part in (parts.divergent, parts.rotational, remainder)
+            for part in (decomposition.divergent, decomposition.rotational, remainder)
         ]
         potentials = [
             self.factor * function[:, None]
-            for function in (parts.velocity_potential, parts.streamfunction)
+            for function in (decomposition.velocity_potential, decomposition.streamfunction)
         ]
         return [*vectors, *potentials]
 
