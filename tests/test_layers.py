@@ -34,6 +34,7 @@ ORDER = [
     "bundle_operators",
     "bundle",
     "differentiable",
+    "spaces",
     "filters",
     "nn",
     "architecture",

@@ -211,7 +211,7 @@ def decompose(
 def _lazy_parts(ds: Any, names: tuple[str, ...]) -> Any:
     """Return the variables of ``_parts`` on a grid, computed with Dask."""
     parts = {"divergent": "gradient", "rotational": "rotational", "remainder": "remainder"}
-    new = {"velocity_potential": "potential", "stream_function": "stream"}
+    new = {"velocity_potential": "potential", "streamfunction": "stream"}
     new |= {f"{name}_{old}": f"{part}_{name}" for old, part in parts.items() for name in names}
     found = tb.earth.decompose(ds, vectors=names).rename(new)
     rates = {
@@ -235,10 +235,22 @@ def _parts(
     if bundle is None:
         gridded = isinstance(field.origin, tb.io.datasets.GridFile)
         grid = field.origin.grid if gridded else tb.earth.Grid.scattered(*space.coordinates.T)
-        found, speed = (
-            decompose_points(grid, space.points, field.values),
-            tb.units.conversion(field.units, "m s-1"),
+        winds = decompose_points(grid, space.points, field.values)
+        found = tb.calculus.Decomposition(
+            gradient=winds.divergent,
+            rotational=winds.rotational,
+            remainder=winds.remainder,
+            potential=winds.velocity_potential,
+            stream=winds.streamfunction,
+            divergence=winds.divergence,
+            vorticity=winds.vorticity,
+            energies={
+                "gradient": winds.energies["divergent"],
+                "rotational": winds.energies["rotational"],
+                "remainder": winds.energies["remainder"],
+            },
         )
+        speed = tb.units.conversion(field.units, "m s-1")
     else:
         vectors = field.vectors.astype(space.coordinates.dtype, copy=False)
         found = tb.helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))

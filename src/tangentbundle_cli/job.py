@@ -177,7 +177,8 @@ def write_in_blocks(
         )
     names = [name for name in map(str.strip, options.get("variables", "").split(",")) if name]
     tb.io.datasets.check_header(file, job.request(), names)
-    from tangentbundle.earth.blocks import GridFields, in_blocks, write_blocks
+    from tangentbundle.earth.gridfields import GridFields
+    from tangentbundle.earth.series import in_blocks, write_blocks
     from tangentbundle.earth.sources import open_dataset
 
     with open_dataset(file, chunks={}) as ds:

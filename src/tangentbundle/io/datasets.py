@@ -24,7 +24,7 @@ from .spaces import Globe
 
 if TYPE_CHECKING:
     from ..earth import Grid
-    from ..earth.blocks import GridFields
+    from ..earth.gridfields import GridFields
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ def check_names(
 def from_dataset(ds: Any, request: Request) -> Field:
     """The field of an ``xarray.Dataset``."""
     from ..earth import Grid
-    from ..earth.blocks import GridFields
+    from ..earth.gridfields import GridFields
     from ..earth.healpix import find_healpix
 
     notes: list[str] = []
