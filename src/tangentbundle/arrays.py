@@ -60,7 +60,7 @@ def outside_functional_transform(tensor: torch.Tensor, name: str) -> torch.Tenso
             f"{name} belongs to a transform of torch.func (grad, jvp, vmap), and its numbers are "
             "needed here, where no derivative is known. Build bundles and operators, and decompose "
             "fields, before the transform; products with operators, filters and networks have "
-            "derivatives in the signal, and DifferentiableBundle has them in the points."
+            "derivatives in the signal, and TangentBundle.moved has them in the points."
         )
     return tensor
 
@@ -72,32 +72,6 @@ def host(value: Any, name: str = "a tensor") -> np.ndarray:
     require_values(value, name)
     outside_functional_transform(value, name)
     return (value.double() if value.is_floating_point() else value).cpu().numpy()
-
-
-def on_host(*names: str) -> Callable[[type[T]], type[T]]:
-    """A class whose fields of these names may be given as tensors of a device: read, they are NumPy
-    copies, made once.
-
-    ``vars(instance)[name]`` is what was given.
-    """
-
-    def field(name: str) -> property:
-        def read(instance: Any) -> Any:
-            fields, copied = vars(instance), f"{name} on the host"
-            if fields[name] is None or isinstance(fields[name], np.ndarray):
-                return fields[name]
-            if copied not in fields:
-                fields[copied] = host(fields[name])
-            return fields[copied]
-
-        return property(read, lambda instance, value: vars(instance).__setitem__(name, value))
-
-    def decorate(cls: type[T]) -> type[T]:
-        for name in names:
-            setattr(cls, name, field(name))
-        return cls
-
-    return decorate
 
 
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
