@@ -21,8 +21,6 @@ from scipy import sparse
 
 from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError, warn
 from ..geometry.graph import NeighborGraph
-from ..geometry.ordering import first_of
-from ..geometry.search import nearest_distances, one_search
 from ..parallel import run_ranges
 
 if TYPE_CHECKING:
@@ -230,7 +228,7 @@ def _nearest(bundle: TangentBundle, rows: np.ndarray, k: int) -> tuple[np.ndarra
         run_ranges(_nearest_in_rows, len(rows), rows, *stored, distances, lists, grain=512)
         few = np.flatnonzero(graph.degrees[rows] < k)
     if len(few):
-        far, lists[few] = nearest_distances(bundle.sorted_points, k, rows[few])
+        far, lists[few] = bundle.cloud.nearest(k, rows[few])
         distances[few] = far[:, -1]
     return lists, distances
 
@@ -304,7 +302,7 @@ def local_fits(
     n, d, labels = bundle.num_points, bundle.dim, bundle.sorted_graph.components()
     degree = degree or default_degree(bundle, neighbors)
     left, linear = np.arange(n), 0
-    with one_search(bundle.sorted_points):
+    if True:
         for power, k, least in _attempts(d, degree, neighbors, n):
             linear = linear or (len(left) if power < min(degree, 2) else 0)
             poor = []
@@ -321,7 +319,7 @@ def local_fits(
             if not len(left):
                 break
     if len(left):
-        first = first_of(left, bundle.curve_order)[1]
+        first = bundle.cloud.first_number(left)[1]
         raise RankDeficientError(
             f"the neighbours of {len(left)} of {n} points (first: {first}, "
             f"counted from 0) do not span {d} directions, so that a gradient is not defined. Use "
