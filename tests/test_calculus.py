@@ -12,6 +12,7 @@ from scipy.spatial import ConvexHull
 import tangentbundle as tb
 from benchmarks.calculus import torus_parts
 from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
+from tangentbundle.calculus.fit import default_degree
 from tangentbundle.calculus.helmholtz import Poisson
 from tangentbundle.calculus.topology import has_boundary
 from tangentbundle.errors import (
@@ -392,7 +393,7 @@ def test_decomposition_of_a_batch_and_of_components():
 
 def test_solutions_have_the_residual_that_was_asked_for():
     bundle = tb.TangentBundle.from_points(SPHERE.sample(800, seed=0), dim=2)
-    solver = Poisson(Derivatives(bundle), torch.device("cpu"))
+    solver = Poisson(bundle, default_degree(bundle), torch.device("cpu"))
     source = solver.centred(torch.from_numpy(np.random.default_rng(0).normal(size=(800, 2))))
     for tol in (1e-4, 1e-12):
         found = solver.solve(source, tol)
