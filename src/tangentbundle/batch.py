@@ -96,13 +96,10 @@ class NumberedPoints:
                 "batch must be sorted: the points of a cloud follow each other. Sort points by "
                 "batch."
             )
-        _, cloud, sizes = torch.unique_consecutive(
-            numbers, return_inverse=True, return_counts=True
-        )
+        _, cloud, sizes = torch.unique_consecutive(numbers, return_inverse=True, return_counts=True)
         if len(sizes) == 0 or int(sizes.min()) < 3:
             raise TooFewPointsError(
-                "every cloud needs at least 3 points, got clouds of "
-                f"{sizes.tolist()[:5]} points."
+                f"every cloud needs at least 3 points, got clouds of {sizes.tolist()[:5]} points."
             )
         return cls(tensor, cloud, sizes)
 

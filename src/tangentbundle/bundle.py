@@ -24,9 +24,9 @@ from .geometry.halfedges import check_faces
 from .geometry.holonomy import warn_of_holonomy
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames
-from .geometry.mesh import mesh_geometry
-from .geometry.scale import scale_from
 from .geometry.locality import warn_of_scale
+from .geometry.mesh import intrinsic_mesh
+from .geometry.scale import scale_from
 from .geometry.transport import Connection, connect, connect_with_gradients
 from .manifolds import Sphere
 from .operators import Calibration, ConnectionLaplacian, Joined, Normalization
@@ -131,7 +131,7 @@ class TangentBundle(BundleSignals):
         cloud = PointCloud.from_points(points)
         cloud.warn_of_duplicates()
         dim, local_dimensions = resolve_dimension(cloud, dim, settings.eps_pca)
-        graph, eps = scale.ball_graph(cloud, dim, memory)
+        graph, eps = scale.ball_graph(cloud, dim, max_memory=memory)
         frames = estimate_frames(
             cloud,
             graph,
@@ -230,7 +230,7 @@ class TangentBundle(BundleSignals):
         matrices = bases.to(cloud.device)[cloud.curve_order].contiguous()
         dim = matrices.shape[2]
         cloud.warn_of_duplicates()
-        graph, eps = scale.ball_graph(cloud, dim, memory)
+        graph, eps = scale.ball_graph(cloud, dim, max_memory=memory)
         warn_of_scale(graph)
         return cls(
             cloud=cloud,
@@ -307,24 +307,20 @@ class TangentBundle(BundleSignals):
         """
         kind = float_tensor(vertices, "vertices")[1]
         cloud = PointCloud.on_cpu(vertices, "vertices")
-        order = cloud.curve_order.numpy()
         bases = None
         if frames is not None:
             checked = check_frames(frames, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
-            bases = checked.cpu().numpy()[order]
-        corners = check_faces(faces, cloud.points.numpy())
-        along_curve = np.ascontiguousarray(np.argsort(order)[corners])
-        mesh, graph, connection, bases = mesh_geometry(
-            cloud.points.numpy(), along_curve, order, bases, kind.dtype
-        )
+            bases = checked.cpu()[cloud.curve_order]
+        triangles = check_faces(faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+        mesh = intrinsic_mesh(cloud, triangles, bases, kind.dtype)
         return cls(
             cloud=cloud,
-            sorted_graph=graph,
-            connection=connection,
-            weights=MeshWeights.of(mesh, graph),
+            sorted_graph=mesh.graph,
+            connection=mesh.connection,
+            weights=MeshWeights.of(mesh),
             dim=2,
             kind=kind,
-            tangent_frames=TangentFrames(torch.from_numpy(bases)),
+            tangent_frames=TangentFrames(mesh.frames),
         )
 
     def scalar(self) -> TangentBundle:
@@ -340,6 +336,20 @@ class TangentBundle(BundleSignals):
             fixed = self.fixed.scalar()
         identity = Connection.identity(self.sorted_graph, self.kind.dtype)
         return replace(self, connection=identity, tangent_frames=None, fixed=fixed)
+
+    def rebuilt(self, points: Array, frames: Array) -> TangentBundle:
+        """The bundle of other points ``(n, D)`` with tangent bases ``(n, D, d)``, with the same
+        kernel and eps, or the same triangles: that of points that are turned in space.
+
+        >>> import tangentbundle as tb
+        >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0))
+        >>> turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+        >>> turned = bundle.rebuilt(bundle.points @ turn.T, turn @ bundle.frames)
+        >>> x = np.ones((200, 2, 1))
+        >>> bool(np.allclose(bundle.laplacian() @ x, turned.laplacian() @ x))
+        True
+        """
+        return self.weights.rebuild(self, points, frames)
 
     def moved(self, points: Tensor) -> TangentBundle:
         """The bundle of other points ``(n, D)``, with the neighbours, scales and calibration of

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
-from .arrays import positive_integer
+from .arrays import Array, positive_integer
 from .errors import InvalidInputError
 from .geometry.frames import median
-from .geometry.graph import NeighborGraph
 from .geometry.kernels import Kernel
-from .geometry.mesh import MeshGeometry
+from .geometry.mesh import IntrinsicMesh, Triangulation
 from .operators import Calibration, ConnectionLaplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
@@ -33,7 +31,7 @@ class EdgeWeights(ABC):
     """
 
     eps: float
-    mesh: MeshGeometry | None = None
+    mesh: Triangulation | None
 
     @abstractmethod
     def of_edges(self, bundle: TangentBundle) -> Tensor:
@@ -49,6 +47,10 @@ class EdgeWeights(ABC):
         self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
     ) -> ConnectionLaplacian:
         """The connection Laplacian; the arguments are those of ``TangentBundle.laplacian``."""
+
+    @abstractmethod
+    def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
+        """See ``TangentBundle.rebuilt``."""
 
     @abstractmethod
     def describe(self, bundle: TangentBundle) -> str:
@@ -68,6 +70,8 @@ class KernelWeights(EdgeWeights):
 
     kernel: Kernel
     eps: float
+
+    mesh = None
 
     def of_edges(self, bundle: TangentBundle) -> Tensor:
         return self.kernel(bundle.sorted_graph.distances / self.eps**0.5)
@@ -91,7 +95,7 @@ class KernelWeights(EdgeWeights):
     def _calibrated_scale(
         self, bundle: TangentBundle, averages: Averages, calibrate: Calibration | bool
     ) -> tuple[float, int]:
-        """The scale :math:`c\,\epsilon` and the usual number of terms; those of the points that do
+        r"""The scale :math:`c\,\epsilon` and the usual number of terms; those of the points that do
         not move."""
         fixed = bundle.detach()
         if fixed is not bundle:
@@ -99,6 +103,9 @@ class KernelWeights(EdgeWeights):
         moments = partial(coordinate_moments, fixed.sorted_graph, averages, fixed.cloud.points)
         constant = self.kernel.calibration(bundle.dim)
         return calibrated_scale(calibrate, constant, self.eps, bundle.dim, moments)
+
+    def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
+        return type(bundle).from_frames(points, frames, eps=self.eps, kernel=self.kernel)
 
     def describe(self, bundle: TangentBundle) -> str:
         scales = f"eps={self.eps:.4g}"
@@ -112,24 +119,27 @@ class KernelWeights(EdgeWeights):
 class MeshWeights(EdgeWeights):
     """Cotangents of the intrinsic Delaunay triangulation, and areas of the vertices.
 
-    Attributes: ``cotangents`` (e,) and ``areas`` (n,) along the curve; ``mesh``, the geometry that
+    Attributes: ``cotangents`` (e,) and ``areas`` (n,) along the curve; ``mesh``, the triangles that
     they come from; ``eps``, the mean squared edge length.
     """
 
     cotangents: Tensor
     areas: Tensor
-    mesh: MeshGeometry
+    mesh: Triangulation
     eps: float
 
     @classmethod
-    def of(cls, mesh: MeshGeometry, graph: NeighborGraph) -> MeshWeights:
-        """Those of a mesh and the graph of its edges."""
+    def of(cls, mesh: IntrinsicMesh) -> MeshWeights:
+        """Those of a mesh."""
         return cls(
-            cotangents=torch.from_numpy(mesh.weights),
-            areas=torch.from_numpy(mesh.areas),
-            mesh=mesh,
-            eps=float(graph.distances.square().mean()),
+            cotangents=mesh.cotangents,
+            areas=mesh.areas,
+            mesh=mesh.triangulation,
+            eps=float(mesh.graph.distances.square().mean()),
         )
+
+    def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
+        return type(bundle).from_mesh(points, self.mesh.faces, frames=frames)
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"mesh of {self.mesh}"

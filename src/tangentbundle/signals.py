@@ -95,5 +95,3 @@ def without_single_channel(vectors: Tensor) -> Tensor:
     if vectors.shape[-1] == 1:
         return vectors[..., 0]
     return vectors
-
-

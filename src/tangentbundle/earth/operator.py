@@ -78,22 +78,36 @@ class Cells:
     def laplacians(self) -> dict[str, ConnectionLaplacian]:
         """The connection Laplacian on the unit sphere, by the character of the dtype of signals
         ``(m, 2, c)``."""
-        (ends, sides, normals), order = self.walls, order_along_curve(self.points)
-        place, n = np.argsort(order), len(order)
-        rows, columns = place[np.append(self.rows, ends)], place[np.append(self.columns, ends)]
+        ends, sides, normals = self.walls
+        curve_order = order_along_curve(torch.from_numpy(self.points))
+        order = curve_order.numpy()
+        place = np.argsort(order)
+        n = len(order)
+        rows = place[np.append(self.rows, ends)]
+        columns = place[np.append(self.columns, ends)]
         along = np.lexsort([columns, rows])  # the space-filling curve
-        weights, maps = (
-            np.append(a, b)[along] for a, b in ((self.weights, sides), (self.turns, -(normals**2)))
-        )
+        weights = np.append(self.weights, sides)[along]
+        maps = np.append(self.turns, -(normals**2))[along]
         signs = np.where(along < len(self.rows), 1, -1).astype(np.int8)
         starts = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
-        graph = NeighborGraph(starts, columns[along].astype(np.int32), np.empty(0))
-        connection, mass = (
-            Connection(np.stack([maps.real, maps.imag], axis=1), signs, 2),
-            self.areas[order],
+        graph = NeighborGraph(
+            indptr=torch.from_numpy(starts),
+            indices=torch.from_numpy(columns[along].astype(np.int32)),
+            distances=torch.empty(0, dtype=torch.float64),
         )
-        kind = ArrayKind(False, torch.float64, torch.device("cpu"))
-        full = area_laplacian(graph, connection, weights, mass, order, kind)
+        connection = Connection(
+            values=torch.from_numpy(np.stack([maps.real, maps.imag], axis=1)),
+            det=torch.from_numpy(signs),
+            rank=2,
+        )
+        full = area_laplacian(
+            graph,
+            connection,
+            weights=torch.from_numpy(weights),
+            areas=torch.from_numpy(self.areas[order]),
+            curve_order=curve_order,
+            kind=ArrayKind(False, torch.float64, torch.device("cpu")),
+        )
         return {"d": full, "f": full.to(dtype=torch.float32)}
 
     @cached_property

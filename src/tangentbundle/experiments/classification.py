@@ -19,8 +19,9 @@ from .. import estimators, nn
 from ..batch import Clouds
 from ..datasets import torus_klein_clouds
 from ..estimators.classifier import cross_entropy
+from ..geometry.frames import PCASettings
 from ..geometry.kernels import Gaussian
-from ..geometry.pipeline import Scale
+from ..geometry.scale import Radius
 from ..nn.base import generator
 from ..training import fit
 from .base import Description, Experiment, Row, Task, draw
@@ -202,24 +203,35 @@ def with_signs(
     rng: np.random.Generator,
 ) -> Clouds:
     """The same clouds in frames whose vectors have the signs of a rule."""
-    return replace(clouds, frames=clouds.frames * rule(clouds.frames, rng)[:, None, :])
+    matrices = clouds.frames.matrices
+    turned = matrices * rule(matrices, rng)[:, None, :]
+    return replace(clouds, frames=replace(clouds.frames, matrices=turned))
 
 
 def _clouds(points: list[np.ndarray]) -> Clouds:
     """With the paper's scales."""
     batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
-    return Clouds.of(np.concatenate(points), batch, 2, Scale(eps=0.5, eps_pca=0.8), Gaussian())
+    return Clouds.of(
+        np.concatenate(points),
+        batch,
+        dim=2,
+        scale=Radius(eps=0.5),
+        settings=PCASettings(eps_pca=0.8),
+        kernel=Gaussian(),
+    )
 
 
 def tangent_inputs(clouds: Clouds) -> Batch:
     """The constant vector (1, 1, 1) in the frames, ``(n, 2, 1)``, and the connection Laplacians."""
-    return clouds.frames.sum(1)[:, :, None].float(), clouds.laplacian(calibrate=False)
+    constant = clouds.frames.matrices.sum(1)[:, :, None]
+    return constant.float(), clouds.laplacian(calibrate=False)
 
 
 def scalar_inputs(clouds: Clouds) -> Batch:
     """The same vectors, projected on the tangent planes, as functions ``(n, 1, 3)``, and the
     Laplacians of these."""
-    projected = clouds.frames @ clouds.frames.sum(1)[:, :, None]
+    matrices = clouds.frames.matrices
+    projected = matrices @ matrices.sum(1)[:, :, None]
     return projected.mT.float(), clouds.scalar_laplacian(calibrate=False)
 
 

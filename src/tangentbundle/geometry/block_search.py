@@ -191,9 +191,7 @@ class BlockSearch:
         exist = (first < num_blocks) & (second < num_blocks)
         first = first[exist]
         second = second[exist]
-        squared_gaps = _squared_gaps(
-            lowest[first], highest[first], lowest[second], highest[second]
-        )
+        squared_gaps = _squared_gaps(lowest[first], highest[first], lowest[second], highest[second])
         near = squared_gaps <= limit
         return first[near] * num_blocks + second[near]
 

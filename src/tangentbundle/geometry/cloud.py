@@ -38,9 +38,9 @@ class PointCloud:
     ``from_points`` sorts the points of a user along a space-filling curve, so that neighbours are
     near in memory; the constructor takes points in the order in which they are.
 
-    Attributes: ``points (n, D)`` float64, which have gradients in a cloud ``moved`` to a tensor with
-    gradients; ``curve_order (n,)``, the user's index of each point; ``search``, which knows the
-    device.
+    Attributes: ``points (n, D)`` float64, which have gradients in a cloud ``moved`` to a tensor
+    with gradients; ``curve_order (n,)``, the user's index of each point; ``search``, which knows
+    the device.
 
     >>> cloud = PointCloud.from_points(np.array([[0.0, 0.0], [1.0, 1.0], [0.1, 0.0]]))
     >>> cloud.curve_order.tolist()
@@ -57,7 +57,7 @@ class PointCloud:
     ) -> None:
         if curve_order is None:
             curve_order = torch.arange(len(points), device=points.device)
-        points = points.double()
+        points = points.double().contiguous()
         if search is None:
             search = _search_among(points, torch.float64)
         self.points = points
@@ -77,6 +77,12 @@ class PointCloud:
         return cls._sorted(values, name)
 
     @classmethod
+    def in_order(cls, points: Array, name: str = "points") -> Self:
+        """The points of a user in the order in which they are, on the CPU."""
+        values, _ = points_tensor(points, name)
+        return cls(values.cpu())
+
+    @classmethod
     def on_cpu(cls, points: Array, name: str = "points") -> Self:
         """The same, on the CPU wherever the points come from: as for meshes."""
         values, _ = points_tensor(points, name)
@@ -91,7 +97,7 @@ class PointCloud:
         return cls(sorted_points, curve_order, _search_among(sorted_points, values.dtype))
 
     def moved(self, points: Tensor) -> PointCloud:
-        """The same cloud at other points ``(n, D)``, in the user's order, whose neighbours are those
+        """The same cloud at other points ``(n, D)``, in the user's order; its neighbours are those
         of the points of before."""
         exact = points.to(self.device).double()
         return PointCloud(exact.index_select(0, self.curve_order), self.curve_order, self.search)

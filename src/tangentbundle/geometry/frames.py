@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arrays import host
+from ..arrays import host, positive
 from ..errors import InvalidInputError, SuspiciousDataWarning, warn
 from ..transforms import outside_transforms
 from .cloud import PointCloud
@@ -59,7 +59,8 @@ class TangentFrames:
         return self.matrices.shape[2]
 
     def to_coordinates(self, vectors: Tensor) -> Tensor:
-        r""":math:`f_i = O_i^T v_i`: vectors ``(..., n, D, c)`` to coordinates ``(..., n, d, c)``."""
+        r""":math:`f_i = O_i^T v_i`: vectors ``(..., n, D, c)`` to coordinates
+        ``(..., n, d, c)``."""
         return torch.einsum("nij,...nic->...njc", self.matrices.to(vectors), vectors)
 
     def to_ambient(self, signal: Tensor) -> Tensor:
@@ -149,6 +150,10 @@ class PCASettings:
 
     eps_pca: float | None = None
     center: bool = True
+
+    def __post_init__(self) -> None:
+        if self.eps_pca is not None:
+            object.__setattr__(self, "eps_pca", positive(self.eps_pca, "eps_pca"))
 
     def squared_radius(self, eps: float, dim: int) -> float:
         """``eps_pca``; by default its ball holds half as many neighbours as that of ``eps``."""

@@ -11,6 +11,7 @@ from numba import njit
 from scipy import sparse
 from torch import Tensor
 
+from ..arrays import host
 from ..memory import require_memory
 from ..parallel import run_ranges
 
@@ -81,8 +82,8 @@ class NeighborGraph:
         >>> line.within(1.5).to_scipy().toarray()
         array([[0., 1., 0.], [1., 0., 0.], [0., 0., 0.]])
         """
-        arrays = [part.detach().cpu().numpy() for part in (self.distances, self.indices, self.indptr)]
-        return sparse.csr_array(tuple(arrays), shape=(self.num_points, self.num_points))
+        arrays = (host(self.distances.detach()), host(self.indices), host(self.indptr))
+        return sparse.csr_array(arrays, shape=(self.num_points, self.num_points))
 
     @property
     def num_components(self) -> int:

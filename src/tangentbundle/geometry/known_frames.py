@@ -9,7 +9,6 @@ from ..arrays import Array, ArrayKind, finite, float_tensor
 from ..errors import DeviceError, DTypeError, InvalidInputError, RankDeficientError, ShapeError
 from .halfedges import vertex_normals
 
-
 ORTHONORMALITY = {torch.float64: 1e-8, torch.float32: 1e-4}
 """Largest error of the products of the columns of frames that are given in a precision."""
 

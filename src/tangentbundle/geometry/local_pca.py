@@ -87,9 +87,7 @@ class LocalPCA:
     counts: Tensor
 
     @classmethod
-    def empty(
-        cls, like: Tensor, *, num_points: int, num_axes: int, num_variances: int
-    ) -> LocalPCA:
+    def empty(cls, like: Tensor, *, num_points: int, num_axes: int, num_variances: int) -> LocalPCA:
         """Zeros, to be filled in, for points ``like`` (., D)."""
         dims = like.shape[1]
         return cls(

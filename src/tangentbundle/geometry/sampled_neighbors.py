@@ -7,6 +7,7 @@ ask; what follows are computations on NumPy arrays of the sample.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
 
 from ..arrays import host

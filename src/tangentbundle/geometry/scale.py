@@ -104,6 +104,12 @@ class Scale(ABC):
         """
 
     @abstractmethod
+    def squared_radius(
+        self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
+    ) -> float:
+        """The same, squared: eps."""
+
+    @abstractmethod
     def ball_graph(
         self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
     ) -> tuple[NeighborGraph, float]:
@@ -111,7 +117,6 @@ class Scale(ABC):
 
         Points that are alone in their ball are refused.
         """
-
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,11 @@ class Radius(Scale):
 
     def radius(self, cloud: PointCloud, dim: int, *, max_memory: float | None = None) -> float:
         return float(np.sqrt(self.eps))
+
+    def squared_radius(
+        self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
+    ) -> float:
+        return self.eps
 
     def ball_graph(
         self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
@@ -174,6 +184,11 @@ class NeighborCount(Scale):
             )
         return radius * TIE
 
+    def squared_radius(
+        self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
+    ) -> float:
+        return self.radius(cloud, dim, max_memory=max_memory) ** 2
+
     def ball_graph(
         self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
     ) -> tuple[NeighborGraph, float]:
@@ -208,6 +223,11 @@ class Automatic(Scale):
     def radius(self, cloud: PointCloud, dim: int, *, max_memory: float | None = None) -> float:
         """The radius for the number of neighbours, before it is widened."""
         return self.neighbor_count(cloud, dim).radius(cloud, dim, max_memory=max_memory)
+
+    def squared_radius(
+        self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
+    ) -> float:
+        return self.radius(cloud, dim, max_memory=max_memory) ** 2
 
     def ball_graph(
         self, cloud: PointCloud, dim: int, *, max_memory: float | None = None

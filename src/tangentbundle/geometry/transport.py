@@ -231,9 +231,7 @@ def _closest_in_plane(products: Tensor, is_forward: Tensor) -> tuple[Tensor, Ten
     return torch.stack([cos / norm, sin / norm], 1), reflected, norm <= MIN_OVERLAP
 
 
-def connect_with_gradients(
-    frames: Tensor, graph: NeighborGraph, dtype: torch.dtype
-) -> Connection:
+def connect_with_gradients(frames: Tensor, graph: NeighborGraph, dtype: torch.dtype) -> Connection:
     """The transport maps of ``connect`` as blocks ``(e, d, d)``, differentiable in the frames."""
     products = frames[graph.rows].mT @ frames[graph.indices]
     maps = products @ inverse_root(products.mT @ products)

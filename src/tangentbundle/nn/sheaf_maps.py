@@ -15,8 +15,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..arrays import finite, finite_where_seen, half_precision, outside_autocast, positive_integer
 from ..errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
-from ..geometry.frames import local_pca
 from ..geometry.graph import graph_from_pairs
+from ..geometry.local_pca import REACH_OF_NEAREST, local_pca
 from ..geometry.ordering import principal_coordinates
 from ..geometry.transport import closest_orthogonal
 from ..operators import SheafGraph
@@ -255,16 +255,17 @@ def _transports(x: Tensor, edges: Tensor, d: int) -> Tensor:
 def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:
     """Principal axes ``(n, q, d)`` of the neighbours of each node, in q principal coordinates of
     the features."""
-    found = principal_coordinates(features, MAX_COMPONENTS)
-    points = np.pad(found, ((0, 0), (0, max(0, d - found.shape[1]))))
+    coordinates = principal_coordinates(torch.from_numpy(features), MAX_COMPONENTS).numpy()
+    points = np.pad(coordinates, ((0, 0), (0, max(0, d - coordinates.shape[1]))))
     axes = np.zeros((*points.shape, 2 * d))
     axes[:, :d, d:] = max(GLOBAL_SHARE * points.std(), np.finfo(float).tiny) * np.eye(d)
     if len(pairs):
-        graph = graph_from_pairs(points, pairs)
-        reach = np.full(len(points), np.finfo(float).tiny)
-        np.maximum.at(reach, graph.rows, 1.2 * graph.distances)
-        local = local_pca(points, graph, reach, axes=d, center=False)
-        axes[:, :, :d] = local.axes * np.sqrt(local.variances[:, None, :d])
+        nodes = torch.from_numpy(points)
+        graph = graph_from_pairs(nodes, torch.from_numpy(pairs))
+        reach = torch.full((len(points),), np.finfo(float).tiny, dtype=torch.float64)
+        reach.scatter_reduce_(0, graph.rows, REACH_OF_NEAREST * graph.distances, "amax")
+        local = local_pca(nodes, graph, reach, num_axes=d, center=False)
+        axes[:, :, :d] = (local.axes * local.variances[:, None, :d].sqrt()).numpy()
     frames = np.linalg.svd(axes, full_matrices=False)[0][:, :, :d]
     return frames * np.where(
         points[:, None] @ frames < 0, -1, 1
