@@ -14,7 +14,7 @@ from benchmarks.calculus import torus_parts
 from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
 from tangentbundle.calculus.fit import default_degree
 from tangentbundle.calculus.helmholtz import Poisson
-from tangentbundle.calculus.topology import has_boundary
+from tangentbundle.calculus.boundary import has_boundary
 from tangentbundle.errors import (
     AccuracyWarning,
     BoundaryError,

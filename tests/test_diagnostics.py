@@ -8,7 +8,8 @@ import pytest
 from spaces import SPACES, bundle_of
 
 from tangentbundle import TangentBundle
-from tangentbundle.diagnostics import Diagnosis, confident_edges, cover_signs
+from tangentbundle.calculus.orientation import confident_edges, cover_signs
+from tangentbundle.diagnostics import Diagnosis
 from tangentbundle.errors import (
     DisconnectedWarning,
     InvalidInputError,

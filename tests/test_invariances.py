@@ -7,7 +7,7 @@ import torch
 
 import tangentbundle as tb
 from tangentbundle.calculus import singular_points, streamlines
-from tangentbundle.calculus.topology import has_boundary
+from tangentbundle.calculus.boundary import has_boundary
 from tangentbundle.errors import InvalidInputError, TooFewPointsError
 from tangentbundle.estimators import (
     Ambient,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tangentbundle as tb
-from tangentbundle.calculus.topology import UPWARD, orientation
+from tangentbundle.calculus.orientation import UPWARD, orientation
 from tangentbundle.testing import random_orthogonal
 
 SEEDS = range(6)

@@ -25,7 +25,7 @@ from ..operators.laplacian import fold, unfold
 from ..parallel import run_ranges, threads_by_size
 from ..transforms import outside_transforms
 from .fit import LocalFit, default_degree, join_fits, local_fits
-from .topology import orientation
+from .orientation import orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -190,13 +190,17 @@ def csr_tensor(matrix: sparse.csr_array, like: Tensor) -> Tensor:
     """A scipy matrix as a CSR tensor of the dtype and on the device of another tensor."""
     row_ends = torch.from_numpy(matrix.indptr).to(like.device)
     columns = torch.from_numpy(matrix.indices).to(like.device)
-    values = torch.from_numpy(matrix.data).to(like.device)
+    values = torch.from_numpy(matrix.data).to(like)
+    return sparse_csr(row_ends, columns, values, matrix.shape)
+
+
+def sparse_csr(
+    row_ends: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
+) -> Tensor:
+    """A CSR tensor, without the warning that torch calls the format beta."""
     with warnings.catch_warnings():
-        # torch calls the format beta, once
         warnings.filterwarnings("ignore", "Sparse", UserWarning)
-        return torch.sparse_csr_tensor(
-            row_ends, columns, values, size=matrix.shape, dtype=like.dtype
-        )
+        return torch.sparse_csr_tensor(row_ends, columns, values, size=shape)
 
 
 @njit(cache=True, nogil=True)

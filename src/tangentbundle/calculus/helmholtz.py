@@ -25,10 +25,10 @@ from ..errors import (
 )
 from ..operators.laplacian import fold, unfold
 from ..parallel import threads_by_size
+from .boundary import has_boundary
 from .curvature import fit_surface
 from .derivatives import Derivatives, LinearMap, csr_tensor
 from .fit import Piece, default_degree, default_neighbors, join_fits, local_fits, monomials
-from .topology import has_boundary
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -153,7 +153,7 @@ def _shares_of_energy(fields: dict[str, Tensor], mass: Tensor) -> dict[str, Tens
     squares = {
         name: torch.einsum("n,...ndc->...c", mass, field.square()) for name, field in fields.items()
     }
-    total = sum(squares.values(), start=torch.zeros(()))
+    total = torch.stack(list(squares.values())).sum(0)
     total = total.clamp_min(torch.finfo(torch.float64).tiny)
     return {name: square / total for name, square in squares.items()}
 

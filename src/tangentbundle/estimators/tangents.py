@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import host
 from ..bundle import TangentBundle
-from ..diagnostics import confident_edges, tree_signs
+from ..calculus.orientation import confident_edges, tree_signs
 from ..errors import (
     DimensionWarning,
     InvalidInputError,
@@ -69,7 +69,7 @@ class TangentSpaces:
             ):  # an outlier has a tangent space, too: that of its nearest points
                 return cls.from_nearest(points, dim)
         edges = confident_edges(bundle)
-        signs = _with_most_columns_kept(tree_signs(edges), host(edges.components))
+        signs = _with_most_columns_kept(host(tree_signs(edges)), host(edges.components))
         signs_at_starts = signs[host(edges.rows)]
         signs_at_ends = signs[host(edges.indices)]
         agree = signs_at_starts * host(edges.distances) * signs_at_ends > 0
