@@ -31,9 +31,9 @@ ORDER = [
     "calculus",
     "diagnostics",
     "batch",
-    "bundle_operators",
+    "signals",
+    "edge_weights",
     "bundle",
-    "differentiable",
     "filters",
     "nn",
     "architecture",
@@ -162,7 +162,7 @@ def test_the_rules_can_fail():
     assert (
         later(
             "tangentbundle.geometry.graph",
-            {"tangentbundle.errors", "tangentbundle.geometry.search"},
+            {"tangentbundle.errors", "tangentbundle.geometry.tree_search"},
         )
         == set()
     )
