@@ -26,7 +26,7 @@ from tangentbundle.errors import (
     ShapeError,
     UndeterminedError,
 )
-from tangentbundle.geometry import pipeline
+from tangentbundle.geometry import cloud as cloud_module
 from tangentbundle.testing import OperatorContract, random_orthogonal, relative_error
 
 SPHERE, TORUS, FLAT = (
@@ -145,7 +145,7 @@ def test_contract_of_maps(name):
     points = torch.from_numpy(SPHERE.sample(60, seed=1))
     calculus = Derivatives(tb.TangentBundle.from_points(points, dim=2))
     linear_map = MAPS[name](calculus)
-    n, p, q = 60, linear_map.rank, linear_map.out_rank
+    n, p, q = 60, linear_map.in_rank, linear_map.out_rank
     x = torch.randn(3, n, p, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     dense = torch.from_numpy(linear_map.to_scipy().toarray())
     expected = torch.einsum("ij,bjc->bic", dense, x.reshape(3, n * p, 2)).reshape(3, n, q, 2)
@@ -565,7 +565,7 @@ def test_bundles_of_tensors(monkeypatch):
     tensors."""
     points = torch.from_numpy(TORUS.sample(600, seed=0))
     usual = tb.TangentBundle.from_points(points, dim=2)
-    monkeypatch.setattr(pipeline, "use_triton", lambda device: True)
+    monkeypatch.setattr(cloud_module, "use_triton", lambda device: True)
     bundle = tb.TangentBundle.from_points(points, dim=2)
     vectors = torch.from_numpy(TORUS.tangent_field(points.numpy()))
     parts, expected = (tb.helmholtz(b, b.to_coordinates(vectors)) for b in (bundle, usual))
