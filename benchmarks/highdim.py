@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 import tangentbundle as tb
 from tangentbundle.geometry.ordering import principal_coordinates
@@ -45,7 +46,7 @@ def run() -> list[Row]:
         f"R^{AMBIENT}, noise 0.005": (noisy, NEIGHBORS),
         f"R^{AMBIENT}, noise 0.005, automatic scale": (noisy, None),
         f"R^{AMBIENT}, noise 0.005, first 3 principal coordinates": (
-            principal_coordinates(noisy, 3),
+            principal_coordinates(torch.from_numpy(noisy), 3).numpy(),
             NEIGHBORS,
         ),
     }

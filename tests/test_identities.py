@@ -77,7 +77,7 @@ def test_rows_are_averages(bundle, dtype):
     # The same weights by hand, in the user's order.
     graph = bundle.graph
     kernel = np.zeros((n, n))
-    kernel[graph.rows, graph.indices] = bundle.kernel(graph.distances / np.sqrt(bundle.eps))
+    kernel[graph.rows, graph.indices] = bundle.weights.kernel(graph.distances / np.sqrt(bundle.eps))
     degree = kernel.sum(axis=1)
     normalised = kernel / np.outer(degree, degree)
     mass = normalised.sum(axis=1)
@@ -162,7 +162,7 @@ def test_numpy_in_numpy_out_and_torch_in_torch_out(space, dtype):
     for kind in (np.ndarray, torch.Tensor):
         points = bundle.points if kind is np.ndarray else torch.from_numpy(bundle.points)
         signal = x if kind is np.ndarray else torch.from_numpy(x)
-        other = TangentBundle.from_points(points, dim=space.dim, kernel=bundle.kernel)
+        other = TangentBundle.from_points(points, dim=space.dim, kernel=bundle.weights.kernel)
         values = [
             other.points,
             other.frames,
