@@ -45,7 +45,7 @@ def dense(lap):
 
 
 def test_transport_is_orthogonal_with_transposed_reverse(bundle, dtype):
-    blocks = bundle.connection.blocks()
+    blocks = bundle.connection.blocks().numpy()
     assert blocks.dtype == dtype
     assert np.abs(blocks.swapaxes(1, 2) @ blocks - np.eye(bundle.rank)).max() < ROUNDING[dtype]
     assert np.array_equal(blocks[reverse_edges(bundle.sorted_graph)].swapaxes(1, 2), blocks)
@@ -77,7 +77,8 @@ def test_rows_are_averages(bundle, dtype):
     # The same weights by hand, in the user's order.
     graph = bundle.graph
     kernel = np.zeros((n, n))
-    kernel[graph.rows, graph.indices] = bundle.weights.kernel(graph.distances / np.sqrt(bundle.eps))
+    weights_of_edges = bundle.weights.kernel(graph.distances / np.sqrt(bundle.eps))
+    kernel[graph.rows, graph.indices] = weights_of_edges
     degree = kernel.sum(axis=1)
     normalised = kernel / np.outer(degree, degree)
     mass = normalised.sum(axis=1)
