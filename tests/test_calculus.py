@@ -12,9 +12,9 @@ from scipy.spatial import ConvexHull
 import tangentbundle as tb
 from benchmarks.calculus import torus_parts
 from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
+from tangentbundle.calculus.boundary import has_boundary
 from tangentbundle.calculus.fit import default_degree
 from tangentbundle.calculus.helmholtz import Poisson
-from tangentbundle.calculus.boundary import has_boundary
 from tangentbundle.errors import (
     AccuracyWarning,
     BoundaryError,

@@ -77,7 +77,9 @@ def test_sheets_in_space_face_upward(normal):
             tb.TangentBundle.from_frames(points, frames),
         ):
             bases = bundle.tangent_frames.matrices.numpy()
-            normals = orientation(bundle).numpy()[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
+            normals = orientation(bundle).numpy()[:, None] * np.cross(
+                bases[:, :, 0], bases[:, :, 1]
+            )
             assert (normals @ UPWARD > 0).all()
 
 

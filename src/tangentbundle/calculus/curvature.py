@@ -81,12 +81,10 @@ def curvature(
 ) -> Curvature:
     """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see
     ``Derivatives``."""
-    frames = bundle.tangent_frames
-    is_known = bundle.second_form is not None and frames is not None
-    if is_known and degree is None and neighbors is None:
-        exact = bundle.second_form(host(bundle.cloud.points), host(frames.matrices))
-        form = torch.from_numpy(np.asarray(exact))
-    else:
+    form = None
+    if degree is None and neighbors is None:
+        form = _known_second_form(bundle)
+    if form is None:
         form = _fitted_second_form(bundle, degree, neighbors)
     trace = torch.einsum("nxaa->nx", form)
     ricci = torch.einsum("nxab,nx->nab", form, trace) - torch.einsum("nxac,nxcb->nab", form, form)
@@ -96,9 +94,16 @@ def curvature(
     )
 
 
-def _fitted_second_form(
-    bundle: TangentBundle, degree: int | None, neighbors: int | None
-) -> Tensor:
+def _known_second_form(bundle: TangentBundle) -> Tensor | None:
+    """The exact second fundamental form ``(n, D, d, d)`` along the curve, if the bundle knows
+    it."""
+    if bundle.second_form is None or bundle.tangent_frames is None:
+        return None
+    form = bundle.second_form(host(bundle.cloud.points), host(bundle.tangent_frames.matrices))
+    return torch.from_numpy(np.asarray(form))
+
+
+def _fitted_second_form(bundle: TangentBundle, degree: int | None, neighbors: int | None) -> Tensor:
     """The second fundamental form ``(n, D, d, d)`` of the fits of the points, along the curve."""
     points = bundle.cloud.points.cpu()
     d = bundle.dim

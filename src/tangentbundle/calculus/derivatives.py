@@ -194,9 +194,7 @@ def csr_tensor(matrix: sparse.csr_array, like: Tensor) -> Tensor:
     return sparse_csr(row_ends, columns, values, matrix.shape)
 
 
-def sparse_csr(
-    row_ends: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]
-) -> Tensor:
+def sparse_csr(row_ends: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A CSR tensor, without the warning that torch calls the format beta."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse", UserWarning)

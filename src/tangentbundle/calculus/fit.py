@@ -316,9 +316,7 @@ class _Surroundings:
         self.dim = bundle.dim
         self.has_balls = bundle.weights.mesh is None
 
-    def fit(
-        self, rows: Tensor, neighbors: int, *, degree: int, keep: int
-    ) -> tuple[Piece, Tensor]:
+    def fit(self, rows: Tensor, neighbors: int, *, degree: int, keep: int) -> tuple[Piece, Tensor]:
         """Fits of a degree to the nearest ``neighbors`` of some rows, and their qualities
         ``(m,)``."""
         n = len(self.points)

@@ -130,7 +130,7 @@ def helmholtz(
     split = _Split(maps, solver)
     along_curve = fold(x.detach()).double()[maps.divergence.curve_order]
     channels = max(1, MAX_VALUES // bundle.num_points)
-    parts = _joined([split(chunk, tol) for chunk in along_curve.split(channels, dim=2)])
+    decomposed = _joined([split(chunk, tol) for chunk in along_curve.split(channels, dim=2)])
     places_on_curve = torch.argsort(maps.divergence.curve_order)
 
     def in_user_order(values: Tensor) -> Tensor:
@@ -138,8 +138,8 @@ def helmholtz(
         shape = torch.Size((*x.shape[:-2], values.shape[1], x.shape[-1]))
         return unfold(values[places_on_curve], shape)
 
-    fields = {name: in_user_order(part) for name, part in parts.fields().items()}
-    potentials = {name: in_user_order(part) for name, part in parts.potentials().items()}
+    fields = {name: in_user_order(part) for name, part in decomposed.fields().items()}
+    potentials = {name: in_user_order(part) for name, part in decomposed.potentials().items()}
     wrapped = {name: kind.wrap(values) for name, values in (fields | potentials).items()}
     energies = _shares_of_energy(fields, maps.divergence.mass.double())
     return Decomposition(

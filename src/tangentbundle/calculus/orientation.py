@@ -295,9 +295,7 @@ def _side(points: Tensor, mass: Tensor, tangents: Tensor) -> _Side:
     return _Side(math.copysign(1.0, chosen_share or first_share), False)
 
 
-def _facing(
-    points: Tensor, mass: Tensor, direction: Tensor, areas: Tensor
-) -> tuple[float, float]:
+def _facing(points: Tensor, mass: Tensor, direction: Tensor, areas: Tensor) -> tuple[float, float]:
     """The mean of ``areas`` (n,), which is F of ``orientation``, and its standard error."""
     weights = mass / mass.sum()
     heights = (points - weights @ points) @ direction
