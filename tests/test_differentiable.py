@@ -55,9 +55,7 @@ def test_a_given_radius_of_the_local_pca_holds_where_neighbours_are_few():
     points = torch.from_numpy(
         np.stack([np.cos(angles), np.sin(angles), np.cos(2 * angles)], axis=1)
     ).requires_grad_()
-    moving = tb.TangentBundle.from_points(
-        points, dim=1, eps_pca=0.14
-    )  # two or three neighbours
+    moving = tb.TangentBundle.from_points(points, dim=1, eps_pca=0.14)  # two or three neighbours
     assert relative_error(moving.frames, torch.as_tensor(moving.detach().frames)) < 1e-9
 
 

@@ -136,8 +136,9 @@ def test_disconnected_clouds_are_calibrated_as_in_memory(count, offset, seed, pa
     whole = tb.TangentBundle.from_points(points, dim=2, eps=0.2)
     assert whole.sorted_graph.num_components == count
     assert bundle.generator.scale == pytest.approx(whole.laplacian().scale, rel=1e-12)
-    labels = component_labels(bundle.parts)
-    assert len(np.unique(np.stack([labels, whole.sorted_graph.components.numpy()]), axis=1).T) == count
+    labels = component_labels(bundle.partitions)
+    pairs = np.stack([labels, whole.sorted_graph.components.numpy()])
+    assert len(np.unique(pairs, axis=1).T) == count
 
 
 def test_bundles_of_one_folder_do_not_mix(tmp_path):

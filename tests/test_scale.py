@@ -71,7 +71,8 @@ def test_too_few_points():
 def test_connecting_radius_is_the_longest_gap():
     points = np.cumsum(np.random.default_rng(0).uniform(0.1, 1.0, 200))[:, None]
     gap = np.diff(points[:, 0]).max()
-    assert connecting_radius(cloud_of(points), ball_graph(points, 0.2), 2 * gap) == pytest.approx(gap)
+    radius = connecting_radius(cloud_of(points), ball_graph(points, 0.2), 2 * gap)
+    assert radius == pytest.approx(gap)
     plane = np.random.default_rng(1).uniform(size=(400, 2))
     radius = connecting_radius(cloud_of(plane), ball_graph(plane, 0.02), 1.0)
     assert not ball_graph(plane, radius * (1 + 1e-9)).components.any()

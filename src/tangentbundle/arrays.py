@@ -70,7 +70,9 @@ def host(value: Any, name: str = "a tensor") -> np.ndarray:
         return np.asarray(value)
     require_values(value, name)
     outside_functional_transform(value, name)
-    return (value.double() if value.is_floating_point() else value).cpu().numpy()
+    if value.is_floating_point():
+        value = value.double()
+    return value.cpu().numpy()
 
 
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
@@ -80,11 +82,14 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     are refused.
     """
     is_torch = isinstance(value, torch.Tensor)
-    if is_torch and value.layout != torch.strided:
-        raise InvalidInputError(
-            f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense()."
-        )
-    tensor = value if is_torch else _from_numpy(value, name)
+    if is_torch:
+        tensor = value
+        if tensor.layout != torch.strided:
+            raise InvalidInputError(
+                f"{name} must be a dense tensor, got {tensor.layout}; use {name}.to_dense()."
+            )
+    else:
+        tensor = _from_numpy(value, name)
     if not tensor.is_floating_point() and not tensor.is_complex():
         tensor = tensor.to(torch.float64)
     if tensor.dtype not in FLOATS:
@@ -96,10 +101,11 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
 
 def half_precision(value: Array) -> torch.dtype | None:
     """The dtype of an array or tensor in float16 or bfloat16; None for others."""
-    if isinstance(value, np.ndarray):
-        return torch.float16 if value.dtype == np.float16 else None
-    dtype = value.dtype if isinstance(value, torch.Tensor) else None
-    return dtype if dtype in (torch.float16, torch.bfloat16) else None
+    if isinstance(value, np.ndarray) and value.dtype == np.float16:
+        return torch.float16
+    if isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16):
+        return value.dtype
+    return None
 
 
 def outside_autocast(device: torch.device) -> contextlib.AbstractContextManager:
@@ -125,11 +131,14 @@ def _from_numpy(value: Any, name: str) -> torch.Tensor:
             f"{name} must hold real numbers in float32 or float64, got dtype {array.dtype}. "
             "Convert it first, for example with np.asarray(a, dtype=np.float64)."
         )
-    array = array.astype(
-        np.float64 if array.dtype.kind != "f" else array.dtype.newbyteorder("="), copy=False
-    )
-    odd = any(stride < 0 or stride % array.itemsize for stride in array.strides)
-    return torch.from_numpy(array.copy() if odd or not array.flags.writeable else array)
+    dtype = np.dtype(np.float64)
+    if array.dtype.kind == "f":
+        dtype = array.dtype.newbyteorder("=")
+    array = array.astype(dtype, copy=False)
+    has_odd_strides = any(stride < 0 or stride % array.itemsize for stride in array.strides)
+    if has_odd_strides or not array.flags.writeable:
+        array = array.copy()
+    return torch.from_numpy(array)
 
 
 def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
@@ -160,7 +169,9 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
 
 def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """Refuse NaN and infinity where they can be looked at for little."""
-    return finite(tensor, name) if is_seen(tensor) else tensor
+    if is_seen(tensor):
+        finite(tensor, name)
+    return tensor
 
 
 def points_tensor(points: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
@@ -187,27 +198,28 @@ def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, Array
 
 def positive(value: Any, name: str) -> float:
     """A positive finite number from a Python, NumPy or torch scalar; all else is refused."""
-    number = (
-        value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
-    )
-    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 < float(number) < np.inf:
+    number = _scalar(value)
+    if number is None or not 0.0 < number < np.inf:
         raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")
-    return float(number)
+    return number
 
 
 def nonnegative(value: Any, name: str) -> float:
     """A finite number of at least zero from a Python, NumPy or torch scalar; all else is
     refused."""
-    number = (
-        value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
-    )
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, Real)
-        or not 0.0 <= float(number) < np.inf
-    ):
+    number = _scalar(value)
+    if number is None or not 0.0 <= number < np.inf:
         raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}.")
-    return float(number)
+    return number
+
+
+def _scalar(value: Any) -> float | None:
+    """A Python, NumPy or torch scalar as a number; None for all else, booleans included."""
+    if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    return float(value)
 
 
 def positive_integer(value: Any, name: str) -> int:

@@ -285,10 +285,10 @@ class Clouds:
         starts = pad(sizes.cumsum(0), (1, 0))
         places = torch.arange(len(cloud), device=device) - starts[cloud]
         # the row ends of all clouds, one more than points for each
-        cloud_of_ends = torch.repeat_interleave(sizes + 1)
-        points_before = torch.arange(len(cloud_of_ends), device=device) - cloud_of_ends
+        clouds_of_ends = torch.repeat_interleave(sizes + 1)
+        points_before = torch.arange(len(clouds_of_ends), device=device) - clouds_of_ends
         indptr = self.graph.indptr
-        row_ends = indptr[points_before] - indptr[starts[cloud_of_ends]]
+        row_ends = indptr[points_before] - indptr[starts[clouds_of_ends]]
         first_points = starts[cloud[self.graph.rows]].int()
         local_cols = torch.where(cols < 0, ~(~cols - first_points), cols - first_points)
         edges = indptr[starts].diff().tolist()

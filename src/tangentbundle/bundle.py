@@ -402,7 +402,7 @@ class TangentBundle(BundleSignals):
         return self.fixed is not None
 
     @property
-    def rank(self) -> int:  # type: ignore[override]
+    def rank(self) -> int:
         """Dimension of the fibres: d for the tangent bundle, 1 for the scalar bundle."""
         return self.connection.rank
 

@@ -62,7 +62,8 @@ class BundleSignals:
         """
         tensor, kind = float_tensor(vectors, "vectors")
         finite_where_seen(tensor, "vectors")
-        n, dims = self.num_points, self.ambient_dim
+        n = self.num_points
+        dims = self.ambient_dim
         if tensor.ndim == 2 or tensor.shape[-3:-1] != (n, dims):
             tensor = tensor[..., None]
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, dims):
@@ -81,7 +82,8 @@ class BundleSignals:
         """
         tensor, kind = float_tensor(signal, "signal")
         finite_where_seen(tensor, "signal")
-        n, d = self.num_points, self.rank
+        n = self.num_points
+        d = self.rank
         if tensor.ndim < 3 or tensor.shape[-3:-1] != (n, d):
             raise ShapeError(
                 f"signal must have shape (..., n, d, channels) = (..., {n}, {d}, c), got "

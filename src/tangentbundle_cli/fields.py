@@ -39,12 +39,15 @@ def build_bundle(
             f"{few} neighbours per point are used to save memory; set --neighbors to change it"
         )
     bundle: Any = (in_parts or field.space.bundle)(**geometry)
-    frames = "known frames" if in_parts is None and bundle.estimate is None else "estimated frames"
+    is_estimated = in_parts is not None or bundle.estimate is not None
+    frames = "estimated frames" if is_estimated else "known frames"
     job.summary.add(
         "dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim
     )
     if in_parts is None and bundle.weights.mesh is not None:
-        job.summary.add("operator", f"cotangent Laplacian: {bundle.weights.mesh}", mesh=str(bundle.weights.mesh))
+        job.summary.add(
+            "operator", f"cotangent Laplacian: {bundle.weights.mesh}", mesh=str(bundle.weights.mesh)
+        )
         return bundle
     median = float(np.median((bundle.sorted_graph if in_parts is None else bundle).degrees))
     chosen = "automatic" if automatic else "given"

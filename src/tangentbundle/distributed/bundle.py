@@ -66,7 +66,7 @@ class DistributedBundle(BundleSignals):
     """
 
     cloud: PointCloud
-    parts: PartitionedCloud
+    partitions: PartitionedCloud
     tangent_frames: TangentFrames
     kind: ArrayKind
     generator: Generator
@@ -110,23 +110,23 @@ class DistributedBundle(BundleSignals):
         with only_writer(folder) as place:
             place = place.absolute()
             _claim(place, f"{len(cloud)} points ({digest[:16]}), {partition} in a partition")
-            parts = PartitionedCloud.write(place, cloud, partition, geometry)
-            build_all(parts)
+            partitions = PartitionedCloud.write(place, cloud, partition, geometry)
+            build_all(partitions)
             return cls(
                 cloud=cloud,
-                parts=parts,
-                tangent_frames=TangentFrames(torch.from_numpy(parts.joined("frames"))),
+                partitions=partitions,
+                tangent_frames=TangentFrames(torch.from_numpy(partitions.joined("frames"))),
                 kind=kind,
-                generator=_generator(parts),
+                generator=_generator(partitions),
             )
 
     @property
     def num_parts(self) -> int:
-        return self.parts.num_parts
+        return self.partitions.num_parts
 
     @property
     def geometry(self) -> Geometry:
-        return self.parts.geometry
+        return self.partitions.geometry
 
     @property
     def dim(self) -> int:
@@ -141,7 +141,7 @@ class DistributedBundle(BundleSignals):
     @cached_property
     def degrees(self) -> np.ndarray:
         """Number of neighbours of each point along the curve, ``(n,)``."""
-        files = [self.parts.part("indptr", p) for p in range(self.num_parts)]
+        files = [self.partitions.part("indptr", p) for p in range(self.num_parts)]
         return np.concatenate([np.diff(load_array(file)) for file in files])
 
     @property
@@ -159,7 +159,9 @@ class DistributedBundle(BundleSignals):
     def filter(self, filters: Filter | Sequence[Filter], signal: Array) -> np.ndarray:
         """Filter a signal ``(n, d, c)``; the results of a bank, which shares one recurrence, are
         ``(k, n, d, c)``."""
-        bank = [filters] if isinstance(filters, Filter) else list(filters)
+        if isinstance(filters, Filter):
+            return self.filter([filters], signal)[0]
+        bank = list(filters)
         if not bank or not all(isinstance(h, Filter) for h in bank):
             raise InvalidInputError(
                 f"filters must be a Filter such as Heat(0.1), or a list of them, got {filters!r}."
@@ -171,29 +173,27 @@ class DistributedBundle(BundleSignals):
         coefficients = expand(bank, Band(self.generator), Chebyshev.tol).detach().tolist()
         x = values[self.cloud.curve_order]
         sums = [column[0] * x for column in coefficients]
-        matrix = PartitionedMatrix(self.parts)
-        with only_writer(self.parts.folder):
+        matrix = PartitionedMatrix(self.partitions)
+        with only_writer(self.partitions.folder):
             for m, term in recurrence(matrix, x, x, range(1, len(coefficients[0]))):
                 for total, column in zip(sums, coefficients, strict=True):
                     total.add_(term, alpha=column[m])
         results = [self.cloud.in_user_order(total).numpy() for total in sums]
-        if isinstance(filters, Filter):
-            return results[0]
         return np.stack(results)
 
 
-def _generator(parts: PartitionedCloud) -> Generator:
+def _generator(partitions: PartitionedCloud) -> Generator:
     """That of ``TangentBundle.laplacian()``, computed once for a folder."""
-    geometry = parts.geometry
+    geometry = partitions.geometry
 
     def moments(terms: int) -> np.ndarray:
-        place = parts.place("calibration-by-component").with_suffix(".npy")
+        place = partitions.place("calibration-by-component").with_suffix(".npy")
         if not place.exists():
-            points = parts.cloud.points.numpy()
-            x = points - component_means(points, component_labels(parts))
+            points = partitions.cloud.points.numpy()
+            x = points - component_means(points, component_labels(partitions))
             signal = pad(torch.from_numpy(x), (0, -x.shape[1] % 4))[:, None, :]  # fours are fast
-            mass = torch.from_numpy(parts.joined("mass"))
-            matrix = PartitionedMatrix(parts, FILES_OF_FUNCTIONS)
+            mass = torch.from_numpy(partitions.joined("mass"))
+            matrix = PartitionedMatrix(partitions, FILES_OF_FUNCTIONS)
             by_coordinate = chebyshev_moments(matrix, mass / mass.sum(), signal, terms)
             save_array(place, by_coordinate.sum(axis=1))
         return load_array(place)

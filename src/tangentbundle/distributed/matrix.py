@@ -210,12 +210,18 @@ class PartitionedMatrix:
 
     def part(self, p: int) -> BlockMatrix:
         """The rows of a partition; its files are mapped, not read."""
-        # copied on write: torch wants writable pages
-        arrays = [load_array(self.cloud.part(name, p), "c") for name in self.files]
-        indptr, cols, values = [torch.from_numpy(array) for array in arrays]
+        row_ends, columns, values = self.files
         own = self.cloud.rows(p)
-        order = torch.arange(own.start, own.stop, dtype=torch.int32)
-        return BlockMatrix(indptr, cols, values, order)
+        return BlockMatrix(
+            indptr=self._mapped(row_ends, p),
+            cols=self._mapped(columns, p),
+            values=self._mapped(values, p),
+            curve_order=torch.arange(own.start, own.stop, dtype=torch.int32),
+        )
+
+    def _mapped(self, name: str, p: int) -> torch.Tensor:
+        """A file of a partition; copied on write, as torch wants writable pages."""
+        return torch.from_numpy(load_array(self.cloud.part(name, p), "c"))
 
     @cached_property
     def parts(self) -> list[BlockMatrix]:

@@ -20,12 +20,18 @@ from .graph import NeighborGraph
 from .ordering import principal_axes
 from .tree_search import BLOCK, MAX_SEARCHED_DIMENSIONS, ball_edges
 
-CHUNK, CPU_CHUNK = 2**25, 2**21
-"""Numbers in the largest array at work, more or less, on GPUs and on CPUs."""
+CHUNK = 2**25
+"""Numbers in the largest array at work, more or less, on GPUs."""
 
-RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-4, 1e-5
-"""Rounding of distances in turned coordinates in float32, in units of the distance and of the
-cloud: boxes are searched so much farther."""
+CPU_CHUNK = 2**21
+"""The same on CPUs."""
+
+RELATIVE_ROUNDING = 1e-4
+"""Rounding of distances in turned coordinates in float32, in units of the distance: boxes are
+searched so much farther."""
+
+ABSOLUTE_ROUNDING = 1e-5
+"""The same in units of the cloud."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +97,7 @@ class BlockSearch:
                 if count < num_blocks:
                     farthest = lengths[:, -1] * (1 + RELATIVE_ROUNDING) + ABSOLUTE_ROUNDING
                     unfinished.append(queries[farthest > next_gap])
-            remaining = torch.cat(unfinished) if unfinished else remaining[:0]
+            remaining = torch.cat([remaining[:0], *unfinished])
             count = 4 * count
         return distances, indices
 
@@ -134,14 +140,20 @@ class BlockSearch:
         if self.coordinates.device.type == "cuda":
             from .cuda_search import cuda_ball_edges  # there may be no Triton
 
-            pairs = self.pairs_of_blocks(radius_in_units, max_memory)
-            edges = cuda_ball_edges(self.coordinates, radius_in_units, *pairs, allow)
-        else:
-            coordinates = self.coordinates.numpy()
-            arrays = ball_edges(coordinates, self.boxed.numpy(), radius_in_units, allow)
-            edges = tuple(torch.from_numpy(array) for array in arrays)
-        indptr, indices, lengths = edges
-        return NeighborGraph(indptr, indices, lengths.double() * self.unit)
+            first, second = self.pairs_of_blocks(radius_in_units, max_memory)
+            indptr, indices, lengths = cuda_ball_edges(
+                self.coordinates, radius_in_units, first, second, allow
+            )
+            return NeighborGraph(indptr, indices, lengths.double() * self.unit)
+        coordinates = self.coordinates.numpy()
+        ends, columns, distances = ball_edges(
+            coordinates, self.boxed.numpy(), radius_in_units, allow
+        )
+        return NeighborGraph(
+            indptr=torch.from_numpy(ends),
+            indices=torch.from_numpy(columns),
+            distances=torch.from_numpy(distances).double() * self.unit,
+        )
 
     def pairs_of_blocks(
         self, radius: float, max_memory: float | None = None
@@ -192,8 +204,8 @@ class BlockSearch:
         first = first[exist]
         second = second[exist]
         squared_gaps = _squared_gaps(lowest[first], highest[first], lowest[second], highest[second])
-        near = squared_gaps <= limit
-        return first[near] * num_blocks + second[near]
+        is_near = squared_gaps <= limit
+        return first[is_near] * num_blocks + second[is_near]
 
 
 def _in_blocks(values: Tensor) -> Tensor:

@@ -34,19 +34,19 @@ def _near(
                 - tl.load(axes + a * stride + other)[None, :]
             )
             squares += step * step
-        near = (
+        is_near = (
             (squares <= within)
             & (own[:, None] != other[None, :])
             & (own < n)[:, None]
             & (other < n)[None, :]
         )
         if FILL:
-            place = count[:, None] + tl.cumsum(near.to(tl.int32), 1) - 1
+            place = count[:, None] + tl.cumsum(is_near.to(tl.int32), 1) - 1
             tl.store(
-                indices + place, other[None, :] + tl.zeros((BLOCK, BLOCK), tl.int32), mask=near
+                indices + place, other[None, :] + tl.zeros((BLOCK, BLOCK), tl.int32), mask=is_near
             )
-            tl.store(distances + place, tl.sqrt(squares), mask=near)
-        count += tl.sum(near.to(tl.int32), 1)
+            tl.store(distances + place, tl.sqrt(squares), mask=is_near)
+        count += tl.sum(is_near.to(tl.int32), 1)
     if not FILL:
         tl.store(indptr + own, count, mask=own < n)
 

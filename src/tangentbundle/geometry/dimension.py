@@ -28,9 +28,11 @@ LINKED_NEIGHBORS = 8
 MIN_ALIGNMENT = 0.9
 """A neighbour is on a point's sheet if the tangent space has this share of the displacement."""
 
-MIN_SHEETS, MIN_POINTS_OF_SHEET = 4, 5
-"""So many sheets, with so many points each on average, are rows of a grid rather than a manifold in
-pieces."""
+MIN_SHEETS = 4
+"""So many sheets are rows of a grid rather than a manifold in pieces."""
+
+MIN_POINTS_OF_SHEET = 5
+"""Points that each of them must have on average."""
 
 MIN_ROWS = 2.5
 """More rows than this, each with more points on average, make a grid: three, where two are two

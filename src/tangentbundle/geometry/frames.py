@@ -30,14 +30,22 @@ NOISE_SHARE = 0.4
 """Share of a median neighbourhood's variance off its tangent space above which the cloud counts as
 noisy."""
 
-MAX_TILTED_SHARE, MIN_SMOOTHNESS, MIN_POINTS = 0.015, 0.93, 500
+MAX_TILTED_SHARE = 0.015
 """Outliers are suspected where more pairs of neighbours than this share stand at more than 60
-degrees, though the cosine of the median pair is large (on clean surfaces of that smoothness the
-share is below 0.01), in clouds of so many points: among fewer, curved ends of an ellipsoid look the
+degrees, though most pairs agree: on clean surfaces of ``MIN_SMOOTHNESS`` it is below 0.01."""
+
+MIN_SMOOTHNESS = 0.93
+"""Cosine of the median pair of neighbours above which most pairs agree."""
+
+MIN_POINTS = 500
+"""Points from which outliers are looked for: among fewer, curved ends of an ellipsoid look the
 same."""
 
-MAX_COMPARED_EDGES, NUM_SAMPLED_EDGES = 40_000, 4000
-"""Up to so many edges all tangent spaces are compared, above a sample of so many."""
+MAX_COMPARED_EDGES = 40_000
+"""Up to so many edges all tangent spaces are compared, above a sample."""
+
+NUM_SAMPLED_EDGES = 4000
+"""Edges of that sample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +202,8 @@ def neighborhood_pca(
     if settings.eps_pca is not None:
         return pca, poor[:0]
     if len(poor):
-        distances, indices = cloud.nearest(least, poor if rows is None else rows.start + poor)
+        first_row = 0 if rows is None else rows.start
+        distances, indices = cloud.nearest(least, first_row + poor)
         nearest = pca_of_nearest(cloud.points, distances, indices, centers[poor], **options)
         pca.replace(poor, nearest)
     return pca, poor

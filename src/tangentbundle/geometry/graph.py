@@ -123,13 +123,18 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
     parent = np.arange(n)
     for i in range(n):
         for e in range(indptr[i], indptr[i + 1]):
-            a, b = np.int64(indices[e]), np.int64(i)
-            while a < b and parent[a] != parent[b]:  # the reverse edge would tell nothing new
-                a, b = min(parent[a], parent[b]), max(parent[a], parent[b])
-                if parent[b] == b:
-                    parent[b] = a
+            lower = np.int64(indices[e])
+            upper = np.int64(i)
+            # the reverse edge would tell nothing new
+            while lower < upper and parent[lower] != parent[upper]:
+                one_parent = parent[lower]
+                other_parent = parent[upper]
+                lower = min(one_parent, other_parent)
+                upper = max(one_parent, other_parent)
+                if parent[upper] == upper:
+                    parent[upper] = lower
                 else:
-                    parent[b] = parent[parent[b]]
+                    parent[upper] = parent[parent[upper]]
     labels = np.empty(n, np.int64)
     count = 0
     for i in range(n):

@@ -138,9 +138,9 @@ def added_energy(cloud: PointCloud, frames: Tensor, graph: NeighborGraph, radius
     turns = turns_around_triangles(frames, triangles)
     excess = turns - turns_on_sphere(cloud, triangles, extents, dim)
     energies = 2 * (dim + 2) / radius**2 * excess * extents
-    parts = host(triangles[:, 0]) * NUM_PARTS // graph.num_points
-    counts = np.bincount(parts, minlength=NUM_PARTS)
-    sums = np.bincount(parts, weights=energies, minlength=NUM_PARTS)
+    part_of_triangle = host(triangles[:, 0]) * NUM_PARTS // graph.num_points
+    counts = np.bincount(part_of_triangle, minlength=NUM_PARTS)
+    sums = np.bincount(part_of_triangle, weights=energies, minlength=NUM_PARTS)
     is_sampled = counts > 0
     return float(np.median(sums[is_sampled] / counts[is_sampled]))
 

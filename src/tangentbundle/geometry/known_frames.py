@@ -7,6 +7,7 @@ import torch
 
 from ..arrays import Array, ArrayKind, finite, float_tensor
 from ..errors import DeviceError, DTypeError, InvalidInputError, RankDeficientError, ShapeError
+from .cloud import first_of
 from .halfedges import vertex_normals
 
 ORTHONORMALITY = {torch.float64: 1e-8, torch.float32: 1e-4}
@@ -92,10 +93,10 @@ def mesh_frames(
     length = np.linalg.norm(normals, axis=1)
     lost = np.flatnonzero(length <= 1e-12 * max(float(length.max(initial=0.0)), 1e-300))
     if len(lost):
+        first = first_of(lost, order)[1]
         raise RankDeficientError(
             f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} "
-            f"(first: {lost[0] if order is None else order[lost].min()}). Remove them, or give "
-            "frames."
+            f"(first: {first}). Remove them, or give frames."
         )
     return normal_frames(normals)
 

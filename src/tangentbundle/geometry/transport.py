@@ -90,8 +90,10 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
             j = indices[e]
             a = b = c = d = 0.0
             for q in range(frames.shape[1]):
-                p0, p1 = frames[i, q, 0], frames[i, q, 1]
-                q0, q1 = frames[j, q, 0], frames[j, q, 1]
+                p0 = frames[i, q, 0]
+                p1 = frames[i, q, 1]
+                q0 = frames[j, q, 0]
+                q1 = frames[j, q, 1]
                 a += p0 * q0
                 b += p0 * q1
                 c += p1 * q0
