@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from .operators import Calibration, ConnectionLaplacian, Joined, Normalization
 from .parallel import threads_by_size
 from .sheaf import Sheaf
 from .signals import BundleSignals
+from .transforms import outside_transforms
 
 SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to
@@ -490,7 +492,15 @@ class TangentBundle(BundleSignals):
     def sorted_masses(self) -> Tensor:
         """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the
         density."""
-        return self.weights.masses(self)
+        if self.requires_grad:
+            return self.weights.masses(self)
+        return self._constant_masses
+
+    @cached_property
+    def _constant_masses(self) -> Tensor:
+        """The masses of points without gradients, computed once."""
+        with outside_transforms(), torch.inference_mode(False):
+            return self.weights.masses(self)
 
     def sheaf(self) -> Sheaf:
         r"""The bundle as an orthogonal cellular sheaf over the neighbour graph, of the same kind of
