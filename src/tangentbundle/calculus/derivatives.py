@@ -213,6 +213,17 @@ def _turn_back(start, stop, weights, values, det, out):  # pragma: no cover - co
         out[e, 1] = det[e] * (cos * y - sin * x)
 
 
+@njit(cache=True, nogil=True)
+def _outer_products(start, stop, weights, maps, out):  # pragma: no cover - compiled
+    """Component ``(a d + b, c)`` is weight b times entry (a, c) of the transport map."""
+    d = weights.shape[1]
+    for e in range(start, stop):
+        for a in range(d):
+            for b in range(d):
+                for c in range(d):
+                    out[e, a * d + b, c] = weights[e, b] * maps[e, a, c]
+
+
 def _quarter_turn(vectors: Tensor) -> Tensor:
     """Vectors ``(..., 2)`` of the plane turned by a right angle, (x, y) to (-y, x)."""
     x, y = vectors.unbind(-1)
@@ -319,9 +330,12 @@ class Derivatives:
         Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the
         symmetric part the strain.
         """
+        weights = self.fit.weights
         transport = self._connection.blocks()
-        blocks = self.fit.weights[:, None, :, None] * transport[:, :, None, :]
-        return self._map(blocks.flatten(1, 2))
+        num_edges, d = weights.shape
+        blocks = weights.new_empty((num_edges, d * d, d))
+        run_ranges(_outer_products, num_edges, weights.numpy(), transport.numpy(), blocks.numpy())
+        return self._map(blocks)
 
     @threads_by_size
     def divergence(self) -> LinearMap:
