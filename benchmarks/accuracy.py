@@ -9,6 +9,7 @@ from itertools import product
 
 import joblib
 import numpy as np
+import torch
 
 import tangentbundle as tb
 from harness.records import Row
@@ -237,7 +238,7 @@ def highdim() -> list[Row]:
         f"R^{AMBIENT}, noise 0.005": (noisy, HIGH_NEIGHBORS),
         f"R^{AMBIENT}, noise 0.005, automatic scale": (noisy, None),
         f"R^{AMBIENT}, noise 0.005, first 3 principal coordinates": (
-            principal_coordinates(noisy, 3),
+            principal_coordinates(torch.from_numpy(noisy), 3).numpy(),
             HIGH_NEIGHBORS,
         ),
     }

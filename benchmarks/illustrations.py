@@ -177,10 +177,10 @@ def shortest_path(bundle: TangentBundle, start: int, end: int) -> list[int]:
 
 def transport_block(bundle: TangentBundle, i: int, j: int) -> np.ndarray:
     """The transport from j to its neighbour i, ``(d, d)``."""
-    place, graph = np.argsort(bundle.curve_order), bundle.sorted_graph
-    start, stop = graph.indptr[place[i]], graph.indptr[place[i] + 1]
-    edge = start + np.flatnonzero(graph.indices[start:stop] == place[j])
-    return np.asarray(bundle.connection.blocks(edge))[0]
+    place = bundle.cloud.curve_order.argsort()
+    graph = bundle.sorted_graph
+    edge = ((graph.rows == place[i]) & (graph.indices == place[j])).nonzero().flatten()
+    return bundle.connection.blocks(edge)[0].numpy()
 
 
 def _tangent_planes(

@@ -186,7 +186,7 @@ def compared(name: str, mesh: Triangles, k: int = 10) -> list[Row]:
             {
                 "mesh": name,
                 "n": bundle.num_points,
-                "components": int(bundle.graph.components().max()) + 1,
+                "components": bundle.sorted_graph.num_components,
                 "pair": number,
                 "potpourri3d": float(value),
                 "tangentbundle": float(pair.mean()),

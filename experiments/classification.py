@@ -19,8 +19,9 @@ from harness.ledger import Row, Task
 from tangentbundle import estimators, nn
 from tangentbundle.batch import Clouds
 from tangentbundle.datasets import torus_klein_clouds
+from tangentbundle.geometry.frames import PCASettings
 from tangentbundle.geometry.kernels import Gaussian
-from tangentbundle.geometry.pipeline import Scale
+from tangentbundle.geometry.scale import Radius
 from tangentbundle.nn.base import generator
 from tangentbundle.training import fit
 
@@ -211,8 +212,9 @@ depends."""
 
 def with_signs(clouds: Clouds, rule: SignRule, rng: np.random.Generator) -> Clouds:
     """The same clouds in frames whose vectors have the signs of a rule."""
-    signs = rule(clouds.frames, rng)
-    return replace(clouds, frames=clouds.frames * signs[:, None, :])
+    matrices = clouds.frames.matrices
+    turned = matrices * rule(matrices, rng)[:, None, :]
+    return replace(clouds, frames=replace(clouds.frames, matrices=turned))
 
 
 ACTIVATIONS: dict[str, Callable[[], nn.Activation]] = {
@@ -264,14 +266,20 @@ def paper_clouds(points: list[np.ndarray]) -> Clouds:
     """Clouds ``(n_i, 3)`` at the paper's scales."""
     sizes = [len(cloud) for cloud in points]
     batch = np.repeat(np.arange(len(points)), sizes)
-    scale = Scale(eps=0.5, eps_pca=0.8)
-    return Clouds.of(np.concatenate(points), batch, 2, scale, Gaussian())
+    return Clouds.of(
+        np.concatenate(points),
+        batch,
+        dim=2,
+        scale=Radius(eps=0.5),
+        settings=PCASettings(eps_pca=0.8),
+        kernel=Gaussian(),
+    )
 
 
 def tangent_inputs(clouds: Clouds) -> Batch:
     """The constant vector (1, 1, 1) in the frames, ``(n, 2, 1)``, and the connection Laplacians."""
-    coordinates = clouds.frames.sum(1)[:, :, None]
-    return coordinates.float(), clouds.laplacian(calibrate=False)
+    constant = clouds.frames.matrices.sum(1)[:, :, None]
+    return constant.float(), clouds.laplacian(calibrate=False)
 
 
 def inputs_with_signs(clouds: Clouds, rule: SignRule, rng: np.random.Generator) -> Batch:
@@ -282,7 +290,8 @@ def inputs_with_signs(clouds: Clouds, rule: SignRule, rng: np.random.Generator) 
 def scalar_inputs(clouds: Clouds) -> Batch:
     """The same vectors, projected on the tangent planes, as functions ``(n, 1, 3)``, and the
     Laplacians of these."""
-    projected = clouds.frames @ clouds.frames.sum(1)[:, :, None]
+    matrices = clouds.frames.matrices
+    projected = matrices @ matrices.sum(1)[:, :, None]
     return projected.mT.float(), clouds.scalar_laplacian(calibrate=False)
 
 

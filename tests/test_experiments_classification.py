@@ -83,10 +83,12 @@ def test_other_signs_change_the_readout_alone(rule):
     sample, rng = Sample.drawn(6, draw(0, "classification", 0), True), np.random.default_rng(0)
     clouds = classification.paper_clouds(sample.points)
     flipped = with_signs(clouds, rule, rng)
-    signs = (clouds.frames * flipped.frames).sum(1, keepdim=True).mT.float()
-    assert torch.equal(flipped.frames.abs(), clouds.frames.abs()) and set(
-        signs.unique().tolist()
-    ) == {-1.0, 1.0}
+    matrices, flipped_matrices = clouds.frames.matrices, flipped.frames.matrices
+    signs = (matrices * flipped_matrices).sum(1, keepdim=True).mT.float()
+    assert torch.equal(flipped_matrices.abs(), matrices.abs()) and set(signs.unique().tolist()) == {
+        -1.0,
+        1.0,
+    }
     for make in classification.ACTIVATIONS.values():
         net = nn.TNN([1, 8, 4, 1], taps=2, activation=make(), seed=0)
         (before, after) = (net(*classification.tangent_inputs(c)) for c in (clouds, flipped))

@@ -282,7 +282,7 @@ def test_parameters_that_a_layer_cannot_see_are_refused(name, dtype):
 
 def learned_operators():
     points = torch.from_numpy(Sphere(2).sample(40, seed=0)).requires_grad_()
-    moving = tb.DifferentiableBundle.from_points(points, dim=2, neighbors=14)
+    moving = tb.TangentBundle.from_points(points, dim=2, neighbors=14)
     maps = torch.randn(
         5,
         2,

@@ -75,7 +75,7 @@ def test_pyg_messages_are_the_operator(pyg):
         gather(torch.einsum("e,eij,ejc->eic", weight, data.transport, data.x[source]))
         / gather(weight)[:, None, None]
     )
-    scale = bundle.kernel.calibration(2) * data.eps
+    scale = bundle.weights.kernel.calibration(2) * data.eps
     assert torch.allclose(
         (mean - x) / scale, bundle.laplacian(calibrate=tb.operators.KernelMoments(), terms=1) @ x
     )

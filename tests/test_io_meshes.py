@@ -55,7 +55,7 @@ def test_data_of_polygons_is_averaged(tmp_path):
     )
     assert len(field.space.faces) == 8 and np.allclose(field.values[0, 5], 5)
     assert ((field.values[0, :5] > 1) & (field.values[0, :5] < 5)).all()
-    assert field.space.bundle().mesh.boundary == 0
+    assert field.space.bundle().weights.mesh.boundary == 0
 
 
 def test_ply_files_may_name_their_faces_vertex_index(tmp_path):
@@ -127,7 +127,7 @@ def test_vertices_at_one_place_are_merged_when_asked(suffix, tmp_path):
         and "triangles left out, as their corners coincide: 1" in field.notes
     )
     assert np.allclose(field.vectors[0], np.cross(field.space.points, [0, 0, 1]))
-    assert field.space.bundle().mesh.boundary == 0
+    assert field.space.bundle().weights.mesh.boundary == 0
     write_field(field, tmp_path / f"b.{suffix}")
     again = read_field(tmp_path / f"b.{suffix}")
     assert np.array_equal(again.space.faces, field.space.faces) and np.allclose(

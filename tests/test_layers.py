@@ -28,12 +28,12 @@ ORDER = [
     "manifolds",
     "operators",
     "sheaf",
-    "diagnostics",
     "calculus",
+    "diagnostics",
     "batch",
-    "bundle_operators",
+    "signals",
+    "edge_weights",
     "bundle",
-    "differentiable",
     "spaces",
     "filters",
     "nn",
@@ -182,7 +182,7 @@ def test_the_rules_can_fail():
     assert (
         later(
             "tangentbundle.geometry.graph",
-            {"tangentbundle.errors", "tangentbundle.geometry.search"},
+            {"tangentbundle.errors", "tangentbundle.geometry.tree_search"},
         )
         == set()
     )

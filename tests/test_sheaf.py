@@ -255,7 +255,7 @@ def test_the_bundle_is_an_orthogonal_sheaf(space, scalar, calibrate):
     )  # blocks w_ij O_ij
     scaled = np.repeat(1 / degree, d)
     average = scaled[:, None] * transported * scaled / np.repeat(mass, d)[:, None]
-    c = bundle.kernel.calibration(bundle.dim) if calibrate else 1.0
+    c = bundle.weights.kernel.calibration(bundle.dim) if calibrate else 1.0
     expected = (average - np.eye(150 * d)) / (c * bundle.eps)
     got = (
         bundle.laplacian(calibrate=KernelMoments() if calibrate else False, terms=1)

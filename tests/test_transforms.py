@@ -191,7 +191,7 @@ def test_transforms_of_moving_points():
     field = torch.linspace(-1, 1, 72, dtype=torch.float64).reshape(24, 3)
 
     def energy(points, method=None):
-        moving = tb.DifferentiableBundle(points, fixed)
+        moving = fixed.moved(points)
         lap, x = moving.laplacian(), moving.to_coordinates(field)
         y = lap @ x if method is None else tb.Heat(0.1)(lap, x, method)
         return lap.inner(x, y).sum() + moving.to_ambient(y).square().sum()

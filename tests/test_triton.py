@@ -21,8 +21,8 @@ from spaces import bundle_of
 
 import tangentbundle as tb
 from tangentbundle.filters import apply_bank
-from tangentbundle.geometry.search import ball_edges
-from tangentbundle.geometry.tensor_cloud import TensorCloud, near_blocks
+from tangentbundle.geometry.block_search import BlockSearch
+from tangentbundle.geometry.tree_search import ball_edges
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
 from tangentbundle.operators import product as product_module
@@ -260,10 +260,10 @@ def test_search_finds_what_the_cpu_finds(dims, dtype, radius):
 
     points = np.random.default_rng(dims).standard_normal((101, dims))
     points[7] = points[5]
-    cloud = TensorCloud.of(torch.from_numpy(points).to(dtype))
-    found = cuda_ball_edges(cloud, radius, *near_blocks(cloud, radius))
+    search = BlockSearch.of(torch.from_numpy(points), dtype)
+    found = cuda_ball_edges(search.coordinates, radius, *search.pairs_of_blocks(radius))
     expected = ball_edges(
-        cloud.coordinates.numpy(), cloud.boxed.numpy(), radius, lambda edges: None
+        search.coordinates.numpy(), search.boxed.numpy(), radius, lambda edges: None
     )
     for a, b in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_array_equal(a.numpy(), b)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from . import calculus, datasets, errors, filters, manifolds, nn, operators
 from .bundle import TangentBundle
 from .calculus import helmholtz
-from .differentiable import DifferentiableBundle
 from .filters import *  # noqa: F403
 from .geometry import kernels
 from .geometry.dimension import VarianceShare, WidestGap
@@ -49,7 +48,6 @@ __all__ = [
     "Autoregression",
     "Climatology",
     "ConnectionLaplacian",
-    "DifferentiableBundle",
     "FieldDenoiser",
     "FieldForecaster",
     "FieldInterpolator",

@@ -183,12 +183,7 @@ def _assert_same_field(
     frames, points = torch.as_tensor(bundle.frames), torch.as_tensor(bundle.points)
     rotation, turns = rotation.to(frames), turns.to(frames)
     points, rotated = points @ rotation.T, rotation @ frames
-    if bundle.mesh is not None:
-        other = TangentBundle.from_mesh(points, bundle.mesh.faces, frames=rotated @ turns)
-    else:
-        other = TangentBundle.from_frames(
-            points, rotated @ turns, eps=bundle.eps, kernel=bundle.kernel
-        )
+    other = bundle.rebuilt(points, rotated @ turns)
     laplacian = bundle.laplacian()
     x = _signal_for(function, laplacian, channels)
     moved = other.to_coordinates(rotated @ x)

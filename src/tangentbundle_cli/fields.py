@@ -39,12 +39,15 @@ def build_bundle(
             f"{few} neighbours per point are used to save memory; set --neighbors to change it"
         )
     bundle: Any = (in_parts or field.space.bundle)(**geometry)
-    frames = "known frames" if in_parts is None and bundle.pca is None else "estimated frames"
+    is_estimated = in_parts is not None or bundle.estimate is not None
+    frames = "estimated frames" if is_estimated else "known frames"
     job.summary.add(
         "dimension", f"{bundle.dim} in R^{bundle.ambient_dim} ({frames})", dimension=bundle.dim
     )
-    if in_parts is None and bundle.mesh is not None:
-        job.summary.add("operator", f"cotangent Laplacian: {bundle.mesh}", mesh=str(bundle.mesh))
+    if in_parts is None and bundle.weights.mesh is not None:
+        job.summary.add(
+            "operator", f"cotangent Laplacian: {bundle.weights.mesh}", mesh=str(bundle.weights.mesh)
+        )
         return bundle
     median = float(np.median((bundle.sorted_graph if in_parts is None else bundle).degrees))
     chosen = "automatic" if automatic else "given"
@@ -64,7 +67,7 @@ def compute_spectrum(job: Job, bundle: tb.TangentBundle, k: int, max_lines: int 
     summary."""
     values, fields = bundle.laplacian().spectrum(min(k, bundle.num_points * bundle.rank))
     job.summary.eigenvalues = values = values.astype(float)
-    if bundle.mesh is None:  # the vertices of a mesh are not a random sample
+    if bundle.weights.mesh is None:  # the vertices of a mesh are not a random sample
         job.summary.eigenvalue_errors = tb.diagnostics.sampling_errors(bundle, fields)
     lines = textwrap.wrap(" ".join(f"{value:.4g}" for value in values), 74)
     if hidden := sum(len(line.split()) for line in lines[max_lines:]):
@@ -120,7 +123,7 @@ def _diagnose(job: Job, field: tb.io.Field, bundle: tb.TangentBundle) -> None:
         f"{'yes' if found.orientable else 'no'} ({detail})",
         orientable=found.orientable,
     )
-    if bundle.mesh is None:
+    if bundle.weights.mesh is None:
         share = found.neighborhood_share
         add("neighbourhood size", f"{share:.1%} of the points", neighborhood_share=share)
     if found.normal_share is not None:
@@ -175,7 +178,7 @@ def _sample(
     import numpy as np
 
     n = len(field.space)
-    if n <= MAX_SPECTRUM_POINTS or bundle.mesh is not None:
+    if n <= MAX_SPECTRUM_POINTS or bundle.weights.mesh is not None:
         return bundle
     rows = np.random.default_rng(0).choice(n, MAX_SPECTRUM_POINTS, replace=False)
     job.summary.notes.append(

@@ -168,14 +168,28 @@ class Cells:
     def laplacians(self) -> dict[str, ConnectionLaplacian]:
         """The connection Laplacian on the unit sphere, by the character of the dtype of signals
         ``(m, 2, c)``."""
-        order = order_along_curve(self.points)
+        curve_order = order_along_curve(torch.from_numpy(self.points))
+        order = curve_order.numpy()
         blocks = self._blocks_along(order)
         starts = np.append(0, np.cumsum(np.bincount(blocks.rows, minlength=len(order))))
-        graph = NeighborGraph(starts, blocks.columns.astype(np.int32), np.empty(0))
-        maps = np.stack([blocks.turns.real, blocks.turns.imag], axis=1)
-        connection = Connection(maps, blocks.signs, 2)
-        kind = ArrayKind(False, torch.float64, torch.device("cpu"))
-        full = area_laplacian(graph, connection, blocks.weights, self.areas[order], order, kind)
+        graph = NeighborGraph(
+            indptr=torch.from_numpy(starts),
+            indices=torch.from_numpy(blocks.columns.astype(np.int32)),
+            distances=torch.empty(0, dtype=torch.float64),
+        )
+        connection = Connection(
+            values=torch.from_numpy(np.stack([blocks.turns.real, blocks.turns.imag], axis=1)),
+            det=torch.from_numpy(blocks.signs),
+            rank=2,
+        )
+        full = area_laplacian(
+            graph,
+            connection,
+            weights=torch.from_numpy(blocks.weights),
+            areas=torch.from_numpy(self.areas[order]),
+            curve_order=curve_order,
+            kind=ArrayKind(False, torch.float64, torch.device("cpu")),
+        )
         return {"d": full, "f": full.to(dtype=torch.float32)}
 
     def _blocks_along(self, order: np.ndarray) -> MatrixBlocks:

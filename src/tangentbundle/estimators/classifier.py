@@ -24,9 +24,11 @@ from ..errors import (
     TangentBundleError,
     TooFewPointsError,
 )
+from ..geometry.cloud import PointCloud
 from ..geometry.dimension import resolve_dimension
+from ..geometry.frames import PCASettings
 from ..geometry.kernels import Gaussian
-from ..geometry.pipeline import Scale
+from ..geometry.scale import scale_from
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import generator
 from ..operators import LinearOperator, join
@@ -215,7 +217,13 @@ def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None
         scaled.append(centred / radius)
     batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
     return Clouds.of(
-        np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True
+        np.concatenate(scaled),
+        batch,
+        dim=dim,
+        scale=scale_from(None, neighbors),
+        settings=PCASettings(),
+        kernel=Gaussian(),
+        adapt=True,
     )
 
 
@@ -226,13 +234,12 @@ def network_inputs(clouds: Clouds) -> Inputs:
     c is the curvature: the share of the variance of a neighbourhood that lies off its tangent
     space.
     """
-    x = clouds.points * clouds.radii[clouds.cloud, None]
-    lengths, curvature = (
-        x.square().sum(1),
-        torch.from_numpy(clouds.pca.residual(clouds.frames.shape[2])),
-    )
+    numbered = clouds.numbered
+    x = numbered.points * clouds.radii[numbered.cloud, None]
+    lengths = x.square().sum(1)
+    curvature = clouds.frames.pca.residual(clouds.frames.dim)
     weights = torch.stack([torch.ones_like(lengths), lengths, 10 * curvature], 1)
-    signal = torch.einsum("nij,ni,nc->njc", clouds.frames, x, weights)
+    signal = torch.einsum("nij,ni,nc->njc", clouds.frames.matrices, x, weights)
     return signal.float(), clouds.laplacian().to(dtype=torch.float32)
 
 
@@ -261,4 +268,5 @@ def _usual_dimension(clouds: Sequence[np.ndarray]) -> int:
     """The most frequent estimate; the lowest of those if several are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DimensionWarning)  # many clouds outvote a doubtful one
-        return int(np.bincount([resolve_dimension(cloud, None)[0] for cloud in clouds]).argmax())
+        estimates = [resolve_dimension(PointCloud.in_order(cloud), None)[0] for cloud in clouds]
+    return int(np.bincount(estimates).argmax())

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arrays import points_array
+from ..arrays import host
 from ..bundle import TangentBundle
 from ..errors import IsolatedPointsError, MissingColumnsError
 from ..extras import extra
+from ..geometry.cloud import PointCloud
 from ..geometry.known_frames import normal_frames
-from ..geometry.search import nearest_distances
+from ..geometry.scale import TIE
 from ..operators import LinearOperator, join
 
 MAX_WIDENING = 4.0
@@ -51,19 +52,17 @@ def _contents(bundle: TangentBundle) -> dict[str, Any]:
     """The attributes of the ``Data`` of a bundle."""
     graph = bundle.sorted_graph
     kind = bundle.kind
-    order = torch.from_numpy(bundle.curve_order.astype(np.int64))
-    sorted_edges = torch.from_numpy(np.stack([graph.indices, graph.rows]).astype(np.int64))
-    maps = np.ascontiguousarray(bundle.connection.blocks())
+    ends = torch.stack([graph.indices.long(), graph.rows])
     contents = {
         "pos": torch.as_tensor(bundle.points),
-        "edge_index": order[sorted_edges].to(kind.device),
-        "edge_weight": torch.from_numpy(bundle.edge_weights()).to(kind.device, kind.dtype),
-        "transport": torch.from_numpy(maps).to(kind.device, kind.dtype),
+        "edge_index": bundle.cloud.curve_order[ends].to(kind.device),
+        "edge_weight": bundle.edge_weights().to(kind.device, kind.dtype),
+        "transport": bundle.connection.blocks().contiguous().to(kind.device, kind.dtype),
         "eps": torch.tensor([bundle.eps], dtype=torch.float64),
         "bundle": bundle,
         "laplacian": bundle.laplacian(),
     }
-    if bundle.sorted_frames is not None:
+    if bundle.tangent_frames is not None:
         contents["frames"] = torch.as_tensor(bundle.frames)
     return contents
 
@@ -160,11 +159,11 @@ class AttachBundle:
 
     def _widened_options(self, data: Any) -> dict[str, Any]:
         """The options with the least ``eps`` at which every point has a neighbour."""
-        points, _ = points_array(data.pos)
-        distances, _ = nearest_distances(points, 1)
-        _refuse_outliers(points, distances.ravel(), data)
+        cloud = PointCloud.in_order(data.pos)
+        nearest = host(cloud.nearest(1)[0]).ravel()
+        _refuse_outliers(cloud.at(slice(None)), nearest, data)
         options = {name: value for name, value in self.options.items() if name != "neighbors"}
-        options["eps"] = float(distances.max() * (1 + 1e-6)) ** 2
+        options["eps"] = float(nearest.max() * TIE) ** 2
         return options
 
     @staticmethod

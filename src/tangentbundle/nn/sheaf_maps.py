@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ..arrays import finite, positive_integer
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
-from ..geometry.frames import local_pca
 from ..geometry.graph import graph_from_pairs
+from ..geometry.local_pca import REACH_OF_NEAREST, local_pca
 from ..geometry.ordering import principal_coordinates
 from ..geometry.transport import closest_orthogonal
 from ..sheaf import Sheaf
@@ -128,9 +128,6 @@ the constant sheaf, which is the graph itself."""
 MAX_COMPONENTS = 64
 """Most principal components of the features that neighbourhoods are compared in."""
 
-REACH = 1.2
-"""Radius of the kernel of a local PCA, relative to the distance of the furthest neighbour."""
-
 TINY = float(np.finfo(float).tiny)
 """A radius or spread that is not zero, where all features are equal."""
 
@@ -198,15 +195,16 @@ def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray
 
 def _coordinates(features: np.ndarray, d: int) -> np.ndarray:
     """Principal coordinates ``(n, q)`` of the features, with zeros where they are fewer than d."""
-    coordinates = principal_coordinates(features, MAX_COMPONENTS)
+    coordinates = principal_coordinates(torch.from_numpy(features), MAX_COMPONENTS).numpy()
     num_missing = max(0, d - coordinates.shape[1])
     return np.pad(coordinates, ((0, 0), (0, num_missing)))
 
 
 def _neighbor_axes(points: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:
     """Principal axes ``(n, q, d)`` of the neighbours of each node, as long as their spread."""
-    graph = graph_from_pairs(points, pairs)
-    reach = np.full(len(points), TINY)
-    np.maximum.at(reach, graph.rows, REACH * graph.distances)
-    local = local_pca(points, graph, reach, axes=d, center=False)
-    return local.axes * np.sqrt(local.variances[:, None, :d])
+    nodes = torch.from_numpy(points)
+    graph = graph_from_pairs(nodes, torch.from_numpy(pairs))
+    reach = torch.full((len(points),), TINY, dtype=torch.float64)
+    reach.scatter_reduce_(0, graph.rows, REACH_OF_NEAREST * graph.distances, "amax")
+    local = local_pca(nodes, graph, reach, num_axes=d, center=False)
+    return (local.axes * local.variances[:, None, :d].sqrt()).numpy()
