@@ -250,7 +250,8 @@ def curvature(n: int = 20_000) -> list[Row]:
                 "0.05 of largest",
             )
         )
-        area = bundle._unsorted(bundle.sorted_mass) * bundle.kernel.moment(0, 2) * bundle.eps
+        masses = bundle.cloud.in_user_order(bundle.sorted_masses()).numpy()
+        area = masses * bundle.weights.kernel.moment(0, 2) * bundle.eps
         rows.append(
             row(
                 "Gauss-Bonnet, error over 4 pi",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..errors import InvalidInputError
 from ..geometry.frames import TangentFrames, median
@@ -79,7 +80,5 @@ def _looks_like_boundary(
 
 def _share_of_neighbors(graph: NeighborGraph, is_counted: Tensor) -> Tensor:
     """The share of the neighbours of each point that are counted, ``(n,)``."""
-    counted_neighbors = is_counted[graph.indices].double()
-    counts = counted_neighbors.new_zeros(graph.num_points)
-    counts.index_add_(0, graph.rows, counted_neighbors)
-    return counts / graph.degrees
+    counted_up_to = pad(is_counted[graph.indices].cumsum(0), (1, 0))
+    return counted_up_to[graph.indptr].diff() / graph.degrees
