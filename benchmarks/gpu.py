@@ -45,7 +45,7 @@ def rotated(points: torch.Tensor, dims: int) -> torch.Tensor:
     return torch.nn.functional.pad(points, (0, dims - points.shape[1])) @ turn
 
 
-def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.ConnectionLaplacian:
+def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.Laplacian:
     """The Laplacian of the sphere, order 1; rank 1 is the scalar bundle, rank 3 three copies of
     it."""
     bundle = tb.TangentBundle.from_points(sphere(n), dim=2, neighbors=neighbors)
@@ -91,7 +91,7 @@ def copy_bandwidth() -> float:
     return 2 * 2**30 / (milliseconds(lambda: b.copy_(a)) * 1e-3)
 
 
-def build(points: torch.Tensor) -> tb.ConnectionLaplacian:
+def build(points: torch.Tensor) -> tb.Laplacian:
     return tb.TangentBundle.from_points(points, neighbors=32).laplacian()
 
 
@@ -121,14 +121,14 @@ def geometry() -> list[dict]:
     return rows
 
 
-def _difference(lap: tb.ConnectionLaplacian, expected: tb.ConnectionLaplacian) -> dict:
+def _difference(lap: tb.Laplacian, expected: tb.Laplacian) -> dict:
     """Of two Laplacians of the same points, in frames that need not agree: ambient fields are
     compared."""
     v = torch.randn(
         (lap.num_points, lap.frames.shape[1], 1), generator=torch.Generator().manual_seed(0)
     )
 
-    def image(operator: tb.ConnectionLaplacian, field: torch.Tensor) -> torch.Tensor:
+    def image(operator: tb.Laplacian, field: torch.Tensor) -> torch.Tensor:
         frames = operator.frames
         return torch.einsum(
             "nij,njc->nic", frames, operator @ torch.einsum("nij,nic->njc", frames, field)

@@ -8,13 +8,13 @@ import pytest
 import torch
 from filter_spaces import SPACES, errors, filters_at, laplacian
 from pairwise import all_pairs
+from tangentbundle.filters.expansion import Band, expand, fixed_degree
 
 import tangentbundle as tb
 from tangentbundle.errors import AccuracyWarning, ConvergenceError, InvalidInputError
-from tangentbundle.filters.banks import EXACT_SIZE, default_method
-from tangentbundle.filters.expansion import Band, expand, fixed_degree
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import Generator
+from tangentbundle.operators.methods import EXACT_SIZE, default_method
 from tangentbundle.testing import random_signal, relative_error
 
 TIMES = [1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0]

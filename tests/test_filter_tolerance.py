@@ -137,7 +137,7 @@ def by_powers_of_the_average(operator, x, filter_type, time):
     weight = math.exp(-time) if heat else 1.0 / (1.0 + time)
     for k in range(1, 3000):
         total += weight * power
-        power = operator.average(power)
+        power = operator.averaged(power)
         weight *= time / k if heat else time / (1.0 + time)
         if weight == 0.0:
             break

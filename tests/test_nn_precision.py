@@ -249,7 +249,7 @@ def test_weights_for_each_channel_fit_every_layer_or_are_refused(kind):
 FILTER_METHODS = [None, tb.Exact(), tb.Dense(), tb.Chebyshev()]
 
 
-class Matrix(tb.operators.LinearOperator):
+class Matrix(tb.operators.SquareOperator):
     """A self-adjoint operator of a user's own, by a dense product, which autocast would round."""
 
     def __init__(self, matrix):

@@ -6,7 +6,7 @@ import torch
 from spaces import bundle_of
 
 import tangentbundle as tb
-from tangentbundle import LinearOperator
+from tangentbundle import SquareOperator
 from tangentbundle.errors import InvalidInputError, NonFiniteError
 from tangentbundle.manifolds import KleinBottle, Sphere
 from tangentbundle.testing import (
@@ -92,7 +92,7 @@ def test_relative_error():
     assert relative_error(a, torch.zeros(2)) == pytest.approx(5.0)
 
 
-class Broken(LinearOperator):
+class Broken(SquareOperator):
     """A dense operator of which one promise can be broken."""
 
     def __init__(self, fault=None, n=12, dim=2):

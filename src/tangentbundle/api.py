@@ -12,7 +12,7 @@ from .differentiable import DifferentiableBundle
 from .filters import *  # noqa: F403
 from .geometry import kernels
 from .geometry.dimension import VarianceShare, WidestGap
-from .operators import ConnectionLaplacian, LinearOperator, join
+from .operators import Laplacian, LinearOperator, SquareOperator, join
 from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
@@ -48,15 +48,16 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Autoregression",
     "Climatology",
-    "ConnectionLaplacian",
     "DifferentiableBundle",
     "FieldDenoiser",
     "FieldForecaster",
     "FieldInterpolator",
+    "Laplacian",
     "LinearOperator",
     "ManifoldClassifier",
     "Persistence",
     "Sheaf",
+    "SquareOperator",
     "TangentBundle",
     "VarianceShare",
     "WidestGap",

@@ -34,9 +34,10 @@ from .geometry.scale import target_neighbors
 from .geometry.search import WIDE, nearest_distances
 from .geometry.tensor_cloud import CHUNK, TensorCloud
 from .geometry.transport import Connection, connect
-from .operators import ConnectionLaplacian, Joined, SampleEnergy
+from .operators import Generator, Joined, Laplacian, SampleEnergy
 from .operators.assembly import Averages, average_blocks, coordinate_moments
 from .operators.moments import sums_by
+from .operators.storage import BlockMatrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +164,20 @@ class Clouds:
         share = (averages.mass / sums_by(cloud, averages.mass, count)[cloud]).to(values.dtype)
         sizes = self.sizes.tolist()
         bases: Any = [None] * count if frames is None else frames.split(sizes)
-        parts = zip(*self._rows(cols, values), share.split(sizes), scales, bases, strict=True)
-        fields: Any = ((*part, connection.rank, self.kind, base, terms) for *part, base in parts)
-        return Joined(tuple(ConnectionLaplacian(*one) for one in fields))
+        rows = zip(*self._rows(cols, values), strict=True)
+        laplacians = [
+            Laplacian(
+                average=BlockMatrix(*average),
+                mass=mass,
+                generator=Generator(scale, terms),
+                kind=self.kind,
+                sorted_frames=base,
+            )
+            for average, mass, scale, base in zip(
+                rows, share.split(sizes), scales, bases, strict=True
+            )
+        ]
+        return Joined(tuple(laplacians))
 
     def _rows(self, cols: Tensor, values: Tensor) -> tuple[Any, ...]:
         """Sequences of ``indptr``, ``cols``, ``values`` and ``order`` of each cloud, numbered

@@ -31,7 +31,7 @@ from .geometry.pipeline import (
 from .geometry.search import one_search
 from .geometry.transport import Connection, connect
 from .manifolds import Sphere
-from .operators import ConnectionLaplacian, Joined
+from .operators import Joined, Laplacian
 from .parallel import threads_by_size
 
 
@@ -278,7 +278,7 @@ class TangentBundle(BundleOperators):
         return other
 
     @threads_by_size
-    def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
+    def hodge(self, *, ricci: Array | None = None) -> Laplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
         return hodge_laplacian(self, ricci)
 

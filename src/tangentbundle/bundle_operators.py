@@ -27,7 +27,7 @@ from .geometry.kernels import Kernel, check_kernel
 from .geometry.mesh import MeshGeometry
 from .geometry.tensor_cloud import TensorCloud, tensor_of
 from .geometry.transport import Connection
-from .operators import Calibration, ConnectionLaplacian, Normalization
+from .operators import Calibration, Laplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
 from .parallel import threads_by_size
@@ -159,7 +159,7 @@ class BundleOperators(BundleSignals):
     @threads_by_size
     def laplacian(
         self, *, calibrate: Calibration | bool = True, terms: int | None = None
-    ) -> ConnectionLaplacian:
+    ) -> Laplacian:
         r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average
         :math:`P = M^{-1} S`.
 
@@ -195,7 +195,7 @@ class BundleOperators(BundleSignals):
         )
 
     @threads_by_size
-    def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
+    def graph_laplacian(self, normalization: Normalization) -> Laplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor
         :math:`1/(c\,\epsilon)`.
 
@@ -218,9 +218,7 @@ class BundleOperators(BundleSignals):
     def _averages(self, normalization: Normalization | None = None) -> Averages:
         return Averages.of(self.sorted_graph, self._weights(), normalization)
 
-    def _assemble(
-        self, averages: Averages, scale: float = 1.0, terms: int = 1
-    ) -> ConnectionLaplacian:
+    def _assemble(self, averages: Averages, scale: float = 1.0, terms: int = 1) -> Laplacian:
         held = vars(self)
         parts = self.sorted_graph, self.connection, averages, scale, held["curve_order"], self.kind
         return assemble(*parts, held["sorted_frames"], terms)

@@ -29,7 +29,7 @@ from .errors import InvalidInputError
 from .geometry.graph import NeighborGraph, radius_graph
 from .geometry.kernels import Biweight, check_kernel
 from .geometry.search import nearest_distances
-from .operators import ConnectionLaplacian
+from .operators import Laplacian
 from .operators.assembly import Averages
 from .operators.sheaf_laplacian import inverse_root
 from .parallel import threads_by_size
@@ -186,7 +186,7 @@ class DifferentiableBundle:
         return torch.einsum("nij,...njc->...nic", self.frames, signal)
 
     @threads_by_size
-    def laplacian(self, **options: Any) -> ConnectionLaplacian:
+    def laplacian(self, **options: Any) -> Laplacian:
         """The connection Laplacian; ``options`` are those of ``TangentBundle.laplacian``."""
         with outside_transforms():
             constant = self.bundle.laplacian(**options)
@@ -204,4 +204,5 @@ class DifferentiableBundle:
         values, share = maps * averages.factors[:, None, None], averages.mass / averages.mass.sum()
         mass = torch.zeros_like(share).index_copy(0, self._order, share).to(maps)
         frames = self._sorted_frames if torch.is_grad_enabled() else self._sorted_frames.detach()
-        return replace(constant, cols=cols, values=values.to(maps), mass=mass, sorted_frames=frames)
+        average = replace(constant.average, cols=cols, values=values.to(maps))
+        return replace(constant, average=average, mass=mass, sorted_frames=frames)

@@ -26,12 +26,12 @@ from .arrays import positive_integer, require_values
 from .bundle import TangentBundle
 from .errors import InvalidInputError, ShapeError
 from .nn import Configured
-from .operators import ConnectionLaplacian, LinearOperator
+from .operators import Laplacian, LinearOperator
 
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-9}
 """Relative error allowed, by precision."""
 
-FieldMap = Callable[[ConnectionLaplacian, torch.Tensor], torch.Tensor]
+FieldMap = Callable[[Laplacian, torch.Tensor], torch.Tensor]
 """A map on signals ``(n, d, c)`` that uses an operator, for example a filter or a network."""
 
 
@@ -114,9 +114,7 @@ def assert_rotation_equivariant(
     )
 
 
-def _signal_for(
-    function: FieldMap, laplacian: ConnectionLaplacian, channels: int | None
-) -> torch.Tensor:
+def _signal_for(function: FieldMap, laplacian: Laplacian, channels: int | None) -> torch.Tensor:
     """A random signal with the channels that a function takes."""
     if channels is not None:
         return random_signal(laplacian, positive_integer(channels, "channels"))
@@ -138,7 +136,7 @@ def _signal_for(
     )
 
 
-def _output(function: FieldMap, laplacian: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
+def _output(function: FieldMap, laplacian: Laplacian, x: torch.Tensor) -> torch.Tensor:
     """What a function gives, as a tensor of real numbers."""
     output = function(laplacian, x)
     if isinstance(output, np.ndarray):

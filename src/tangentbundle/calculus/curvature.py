@@ -15,7 +15,7 @@ import torch
 
 from ..arrays import Array, float_tensor
 from ..errors import InvalidInputError, ShapeError, UndeterminedError
-from ..operators import ConnectionLaplacian
+from ..operators import Laplacian
 from ..parallel import threads_by_size
 from .fit import Piece, local_fits, monomials
 
@@ -100,7 +100,7 @@ def curvature(
 
 
 @threads_by_size
-def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
+def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Laplacian:
     r"""The Hodge Laplacian :math:`\Delta_H = \Delta - \mathrm{Ric} \le 0` of vector fields.
 
     The average P is close to the heat flow :math:`e^{c\epsilon\Delta}`, and is replaced by
@@ -123,17 +123,19 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     tensors = float_tensor(curvature(bundle).ricci if ricci is None else ricci, "ricci")[0]
     if tensors.shape != shape:
         raise ShapeError(f"ricci must have shape (n, d, d) = {shape}, got {tuple(tensors.shape)}.")
-    order, values = laplacian.curve_order.long(), laplacian.values
+    average = laplacian.average
+    order, values = average.curve_order.long(), average.values
     along = -laplacian.scale / 2 * tensors.to(values)[order]
-    rows, cols = torch.repeat_interleave(laplacian.indptr.diff()), laplacian.cols
-    columns = torch.where(cols < 0, ~cols, cols).long()  # reflections are marked by complements
+    rows, columns = torch.repeat_interleave(average.indptr.diff()), average.columns()
     if bundle.dim == 2:  # multiples of the identity: two numbers an edge are enough
         factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
         _require_finite(factor)
-        return replace(laplacian, values=factor[rows] * values * factor[columns])
+        values = factor[rows] * values * factor[columns]
+        return replace(laplacian, average=replace(average, values=values))
     factor = torch.linalg.matrix_exp(along)
     _require_finite(factor)
-    return replace(laplacian, values=factor[rows] @ values @ factor[columns])
+    values = factor[rows] @ values @ factor[columns]
+    return replace(laplacian, average=replace(average, values=values))
 
 
 def _require_finite(factor: torch.Tensor) -> None:

@@ -19,8 +19,7 @@ from scipy import sparse
 from ..arrays import outside_autocast, positive_integer
 from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
-from ..operators.base import LinearOperator
-from ..operators.laplacian import fold, unfold
+from ..operators.base import LinearOperator, fold, unfold
 from ..parallel import run_ranges, threads_by_size
 from ..transforms import outside_transforms
 from .fit import LocalFit, default_degree, join_fits, local_fits
@@ -63,18 +62,18 @@ class LinearMap(LinearOperator):
         return self.matrix.shape[0], self.matrix.shape[1]
 
     @property
-    def rank(self) -> int:  # type: ignore[override]
+    def in_rank(self) -> int:  # type: ignore[override]
         """Dimension p of the fibres that the map starts from."""
         return self.shape[1] // self.num_points
 
     @property
-    def out_rank(self) -> int:
+    def out_rank(self) -> int:  # type: ignore[override]
         """Dimension q of the fibres that the map goes to."""
         return self.shape[0] // self.num_points
 
     def __repr__(self) -> str:
         where = f"{str(self.dtype).removeprefix('torch.')}, {self.device}"
-        ranks = f"rank {self.rank} to rank {self.out_rank}"
+        ranks = f"rank {self.in_rank} to rank {self.out_rank}"
         return f"LinearMap({self.num_points} points, {ranks}, {where})"
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
@@ -116,7 +115,7 @@ class LinearMap(LinearOperator):
         matrix, starts = self.T.matrix, self.T.matrix.crow_indices()
         factors = (
             mass[matrix.col_indices() // self.out_rank]
-            / mass[torch.repeat_interleave(starts.diff()) // self.rank]
+            / mass[torch.repeat_interleave(starts.diff()) // self.in_rank]
         )
         values = matrix.values() * factors
         transposed = torch.sparse_csr_tensor(
@@ -137,12 +136,9 @@ class LinearMap(LinearOperator):
         matrix = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
         places = self._places.cpu().numpy()
         rows, columns = (
-            (places[:, None] * q + np.arange(q)).ravel() for q in (self.out_rank, self.rank)
+            (places[:, None] * q + np.arange(q)).ravel() for q in (self.out_rank, self.in_rank)
         )
         return sparse.csr_array(matrix[rows][:, columns])
-
-    def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
-        raise InvalidInputError(f"{self} has no eigenfields. Filters and spectra need a Laplacian.")
 
     def to_torch(self) -> torch.Tensor:
         """The matrix as a sparse CSR tensor, in the user's order."""

@@ -18,7 +18,6 @@ import numpy as np
 from ..arrays import positive
 from ..errors import InvalidInputError, UnitsError
 from ..filters import Chebyshev, Filter, Heat, Spectral
-from ..filters.banks import apply_bank
 from ..parallel import threads_by_size
 from ..units import conversion, in_metres
 from . import RADIUS, radians
@@ -101,7 +100,7 @@ def smooth(
     filters = [response(longest, taper=taper)]
 
     def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
-        return apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev())
+        return cells.laplacians[x.dtype.char].evaluate(filters, x, Chebyshev())
 
     smoothed = zip(fields.names, fields.apply(compute, [2], keep=True, **options), strict=True)
     new = {name: like(a, fields.ds[name]) for name, a in smoothed}
@@ -207,7 +206,8 @@ def spectrum(
     def energies(batch: np.ndarray) -> list[np.ndarray]:
         found = np.full((len(batch), len(ends) + 1), np.nan, fields.dtype)
         for rows, cells, x in fields.groups(batch):
-            passed = [*apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev()), x]
+            laplacian = cells.laplacians[x.dtype.char]
+            passed = [*laplacian.evaluate(filters, x, Chebyshev()), x]
             weights = areas[cells.index] / areas[cells.index].sum() * (known or 1.0) ** 2 / 2
             longer = [np.einsum("n,ndc,ndc->c", weights, x, y) for y in passed]
             found[rows] = np.diff(longer, axis=0, prepend=0.0).T

@@ -22,7 +22,7 @@ from ..arrays import ArrayKind
 from ..geometry.graph import NeighborGraph
 from ..geometry.ordering import order_along_curve
 from ..geometry.transport import Connection
-from ..operators import ConnectionLaplacian
+from ..operators import Laplacian
 from ..operators.assembly import area_laplacian
 from .grid import Grid
 from .triangles import central_angles, transports
@@ -75,7 +75,7 @@ class Cells:
         self.walls = number[pairs[shore, 0]], weights[shore], steps[shore]
 
     @cached_property
-    def laplacians(self) -> dict[str, ConnectionLaplacian]:
+    def laplacians(self) -> dict[str, Laplacian]:
         """The connection Laplacian on the unit sphere, by the character of the dtype of signals
         ``(m, 2, c)``."""
         (ends, sides, normals), order = self.walls, order_along_curve(self.points)

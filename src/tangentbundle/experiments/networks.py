@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..nn import TNN, Coordinatewise
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from ..training import Replicas, fit
 
 
@@ -23,7 +23,7 @@ class NetworkView:
     """
 
     name: str
-    operator: LinearOperator
+    operator: SquareOperator
     taps: int
     components: int
     frames: torch.Tensor | None = None

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..arrays import Array, float_tensor, half_precision
 from ..errors import AccuracyWarning, warn
-from ..operators import Joined, LinearOperator, Semigroup
-from ..operators.base import MAX_DENSE_SIZE
+from ..operators import SquareOperator
+from ..operators.methods import MAX_DENSE_SIZE, Method
 from ..transforms import is_seen
-from .banks import Chebyshev, Exact, Method, in_double, resolve_method
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -25,10 +23,6 @@ through zero."""
 FEW_POINTS = 3
 """So many outputs of a small cloud do not count: a field may pass through zero there."""
 
-FLOAT64_ERROR = 4e-15
-"""Error of ``Exact`` and of the most exact expansions relative to the input: some twenty roundings
-of float64, which is the most that was seen for vectors at single points."""
-
 FEASIBLE_TOLERANCE = 1e-12
 """The smallest tolerance that is advised: long expansions add up rounding."""
 
@@ -37,7 +31,11 @@ MAX_POINTS_COMPARED = 10_000
 
 
 def warn_below_tolerance(
-    filter: Filter, operator: LinearOperator, x: Array, y: Array, method: Method | None
+    filter: Filter,
+    operator: SquareOperator,
+    signal: torch.Tensor,
+    output: torch.Tensor,
+    method: Method,
 ) -> None:
     r"""Warn where many outputs are smaller than the error that the tolerance allows.
 
@@ -47,15 +45,10 @@ def warn_below_tolerance(
     do not count: they are those of points that the recurrence does not reach. On GPUs, where a look
     at the values would mean waiting, and in transforms, nothing is done.
     """
-    method = resolve_method(operator, method)
-    tol = error_allowed(method)
-    if isinstance(operator, Semigroup) or tol is None:
+    tol = operator.relative_error(method)
+    if tol is None:
         return
-    if not is_seen(operator.mass) or half_precision(x) is not None:
-        return
-    signal, _ = float_tensor(x, "signal")
-    output, _ = float_tensor(y, "output")
-    if not is_seen(signal) or not is_seen(output):
+    if not (is_seen(operator.mass) and is_seen(signal) and is_seen(output)):
         return
     gains = _largest_gains(filter, operator, method)
     share = _share_below(operator, signal.detach(), output.detach(), tol, gains)
@@ -68,16 +61,7 @@ def warn_below_tolerance(
         )
 
 
-def error_allowed(method: Method) -> float | None:
-    """The error of a method relative to the input; None for methods that promise none."""
-    if isinstance(method, Exact):
-        return FLOAT64_ERROR
-    if isinstance(method, Chebyshev) and method.degree is None:
-        return max(method.tol, FLOAT64_ERROR)
-    return None
-
-
-def _remedy(operator: LinearOperator, tol: float) -> str:
+def _remedy(operator: SquareOperator, tol: float) -> str:
     """What makes smaller outputs right: other methods while they are better, else larger
     outputs."""
     if tol <= FEASIBLE_TOLERANCE:
@@ -97,7 +81,7 @@ def _remedy(operator: LinearOperator, tol: float) -> str:
 
 
 def _share_below(
-    operator: LinearOperator,
+    operator: SquareOperator,
     signal: torch.Tensor,
     output: torch.Tensor,
     tol: float,
@@ -111,30 +95,25 @@ def _share_below(
     outputs = operator.split(output)
     for mass, gain, before, after in zip(masses, gains, signals, outputs, strict=True):
         weights = mass.numpy()
-        sizes = (
-            np.einsum("n,...ndc,...ndc->...c", weights, before.numpy(), before.numpy())
-            / weights.sum()
-        )
+        values = before.numpy()
+        squares = np.einsum("n,...ndc,...ndc->...c", weights, values, values) / weights.sum()
+        errors = np.square(tol * gain * np.sqrt(squares))
         step = -(-len(weights) // MAX_POINTS_COMPARED)
-        squares = np.square(after.numpy()[..., ::step, :, :]).sum(axis=-2)
-        error = tol * gain * np.sqrt(sizes)
-        below = (squares > 0) & (squares < np.square(error)[..., None, :])
-        if below.size:
-            most = int(below.sum(axis=-2).max())
-            if most > FEW_POINTS:
-                largest = max(largest, most / below.shape[-2])
+        lengths = np.square(after.numpy()[..., ::step, :, :]).sum(axis=-2)
+        below = (lengths > 0) & (lengths < errors[..., None, :])
+        if below.size == 0:
+            continue
+        most = int(below.sum(axis=-2).max())
+        if most > FEW_POINTS:
+            largest = max(largest, most / below.shape[-2])
     return largest
 
 
-def _largest_gains(filter: Filter, operator: LinearOperator, method: Method) -> list[float]:
-    """The largest response on each bundle: among its eigenvalues where they are known, which may
-    all be far from zero, otherwise among a few of every size."""
-    if isinstance(method, Exact):
-        parts = operator.parts if isinstance(operator, Joined) else [operator]
-        nodes = [in_double(part).eigenbasis[0] for part in parts]
-    else:
-        top = operator.spectral_interval[1]
-        sizes = np.concatenate([[0.0], np.geomspace(1e-6 * top, top, 40)])
-        nodes = [torch.from_numpy(sizes)] * len(operator.sizes)
+def _largest_gains(filter: Filter, operator: SquareOperator, method: Method) -> list[float]:
+    """The largest response on each bundle."""
+    gains = []
     with torch.no_grad():
-        return [float(filter.evaluate(eigenvalues).abs().max()) for eigenvalues in nodes]
+        for part in operator.parts:
+            responses = filter.evaluate(method.eigenvalues_for_gain(part))
+            gains.append(float(responses.abs().max()))
+    return gains

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import InvalidInputError, ShapeError, TangentBundleError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .base import Configured
 
 TORCH_NAMES = (
@@ -75,11 +75,11 @@ class Activation(Configured):
         copy."""
         return copy.deepcopy(self)
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         raise NotImplementedError
 
 
-def activate(activation: Activation, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+def activate(activation: Activation, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
     """The activation of a signal, refused by name if its weights do not fit the channels."""
     try:
         y = activation(x, operator)
@@ -119,7 +119,7 @@ def _unfit(activation: Activation, x: torch.Tensor, reason: str) -> ShapeError:
 class Linear(Activation):
     """The identity: no nonlinearity."""
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         return x
 
 
@@ -150,7 +150,7 @@ class Coordinatewise(_Pointwise):
 
     gauge_equivariant = False
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         return self.function(x)
 
 
@@ -164,7 +164,7 @@ class AmbientThenProject(_Pointwise):
 
     rotation_equivariant = False
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         try:
             frames: torch.Tensor = operator.frames  # type: ignore[attr-defined]
         except (AttributeError, InvalidInputError) as error:
@@ -190,7 +190,7 @@ class NormTanh(Activation):
     tensor([0.5999, 0.7999])
     """
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         s = squared_norm(x)
         small = s < 1e-3
         r = torch.where(small, 1.0, s).sqrt()

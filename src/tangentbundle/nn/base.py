@@ -15,7 +15,7 @@ from ..arguments import record_arguments
 from ..arrays import half_precision, positive_integer
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
 from ..memory import require_memory
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 
 Part = TypeVar("Part")
 
@@ -39,10 +39,10 @@ class Configured(torch.nn.Module):
         return f"{self.num_parameters} parameters" if self.num_parameters else ""
 
 
-def checked(x: Any, operator: LinearOperator, channels: int, weight: torch.Tensor) -> torch.Tensor:
+def checked(x: Any, operator: SquareOperator, channels: int, weight: torch.Tensor) -> torch.Tensor:
     """A signal ``(..., n, d, channels)`` that fits the operator and the weights; named errors
     otherwise."""
-    if not isinstance(operator, LinearOperator):
+    if not isinstance(operator, SquareOperator):
         raise InvalidInputError(
             f"networks act through an operator such as bundle.laplacian(), got {type(operator)}."
         )

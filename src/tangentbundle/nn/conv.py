@@ -27,18 +27,16 @@ from ..filters import (
     Heat,
     Method,
     Spectral,
-    apply_bank,
-    merge_bank,
 )
-from ..filters.banks import method_with_gradients
-from ..operators import LinearOperator
+from ..operators import SquareOperator
+from ..operators.methods import method_with_gradients
 from .base import Configured, checked, generator, part, uniform
 
 DENSE_SIZE = 2_000
 """Up to this many rows (n d) of a bundle the filters' matrices are computed and cached."""
 
 
-def network_method(operator: LinearOperator, filters: Sequence[Filter] = ()) -> Method:
+def network_method(operator: SquareOperator, filters: Sequence[Filter] = ()) -> Method:
     """Matrices for small operators, or eigenfields where filters learn; otherwise Chebyshev.
 
     Operators that learn always have Chebyshev.
@@ -116,7 +114,7 @@ class BundleConv(Configured):
         self.functions = torch.nn.ModuleList(functions) if functions else None
         require_registered(self.bank, learned)
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         x, weight = checked(x, operator, self.in_channels, self.weight), self.weight
         if not self.bank:
             return x @ weight[0]
@@ -124,10 +122,10 @@ class BundleConv(Configured):
         method = self.method or network_method(operator, filters)
         identity = self.taps - len(filters)  # one where the taps are heat flows
         if self.in_channels <= self.out_channels:
-            taps = torch.cat([x][:identity] + apply_bank(filters, operator, x, method), dim=-1)
+            taps = torch.cat([x][:identity] + operator.evaluate(filters, x, method), dim=-1)
             return taps @ weight.flatten(0, 1)
         mixed = (x @ weight.movedim(0, 1).flatten(1)).split(self.out_channels, dim=-1)
-        return sum(mixed[:identity], merge_bank(filters, operator, mixed[identity:], method))
+        return sum(mixed[:identity], operator.merge(filters, mixed[identity:], method))
 
     def _filters(self) -> Sequence[Filter]:
         """The bank with the parameters that are registered now; modules are registered

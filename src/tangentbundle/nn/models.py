@@ -24,7 +24,7 @@ import torch
 
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Filter, Method
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .activations import Activation, Coordinatewise, Linear, NormTanh, activate, sized, squared_norm
 from .base import Configured, generator, part, widths
 from .conv import BundleConv, with_parameters
@@ -105,7 +105,7 @@ class TNN(Configured):
             )
         self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         layer: Any
         for layer in self.layers:
             x = activate(layer.activation, layer.conv(x, operator), operator)
@@ -126,7 +126,7 @@ class RecurrentCell(torch.nn.Module):
         )
 
     def step(
-        self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator
+        self, driven: torch.Tensor, state: torch.Tensor, operator: SquareOperator
     ) -> torch.Tensor:
         """The next state, from the filtered input ``driven`` and the state."""
         return activate(self.activation, driven + self.feedback(state, operator), operator)
@@ -152,7 +152,7 @@ class GatedCell(torch.nn.Module):
         self.shift = torch.nn.Parameter(torch.full((2 * high,), -1.0))
 
     def step(
-        self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator
+        self, driven: torch.Tensor, state: torch.Tensor, operator: SquareOperator
     ) -> torch.Tensor:
         to_gates, to_candidate = driven.split([2 * self.width, self.width], dim=-1)
         lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
@@ -203,7 +203,7 @@ class Recurrent(Configured):
         self.head = conv(sizes[-2], sizes[-1]) if self.has_head else None
 
     def forward(
-        self, sequence: torch.Tensor, operator: LinearOperator, states: States | None = None
+        self, sequence: torch.Tensor, operator: SquareOperator, states: States | None = None
     ) -> tuple[torch.Tensor, States]:
         """Outputs ``(..., T, n, d, c)`` at every time, and the states of the layers after the
         last."""

@@ -10,18 +10,18 @@ import torch
 
 from ..arrays import positive_integer
 from ..errors import ShapeError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .base import Configured, checked, generator, linear, part
 
 
-def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+def cloud_sums(features: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
     """Sums over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``."""
     cloud = torch.repeat_interleave(torch.tensor(operator.sizes, device=features.device))
     sums = features.new_zeros((*features.shape[:-2], len(operator.sizes), features.shape[-1]))
     return sums.index_add(-2, cloud, features)
 
 
-def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+def cloud_means(features: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
     """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by
     the mass."""
     mass = operator.mass[:, None].to(features.dtype)
@@ -69,7 +69,7 @@ class SumReadout(Readout):
         super().__init__(channels, features, outputs, hidden, seed)
         self.rank = rank
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         x = checked(x, operator, self.channels, self.first.weight)
         if operator.rank != self.rank:
             raise ShapeError(
@@ -110,7 +110,7 @@ class InvariantReadout(Readout):
         super().__init__(channels, pairs, outputs, hidden, seed)
         self.pool = part(pool, True, bool, "pool=True")
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         x = checked(x, operator, self.channels, self.first.weight)
         gram = x.transpose(-1, -2) @ x
         rows, columns = torch.triu_indices(self.channels, self.channels, device=x.device)

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Chebyshev, Filter
-from ..operators import Degrees, ScalarDegrees, SheafLaplacian
+from ..operators import Degrees, Laplacian, ScalarDegrees
 from ..sheaf import Sheaf
 from .base import Configured, generator, linear, part, uniform
 from .conv import BundleConv, with_parameters
@@ -33,7 +33,7 @@ class SheafStep(torch.nn.Module):
         self.left = torch.nn.Parameter(torch.eye(rank))
         self.right = uniform(channels, channels, fan_in=channels, source=source)
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
         return operator.heat_step((x.flatten(1) @ torch.kron(self.left, self.right)).view(x.shape))
 
 
@@ -53,7 +53,7 @@ class SheafPowers(torch.nn.Module):
             source=source,
         )
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
         *lower, total = (x @ weight for weight in self.weight)
         for term in reversed(lower):
             total = operator.heat_step(total) + term
@@ -72,7 +72,7 @@ class SheafBlock(torch.nn.Module):
         self.own = linear(width, width, source) if own else None
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
         around = self.layer(x.unflatten(1, (operator.rank, -1)), operator).flatten(1)
         return self.dropout(F.elu(around if self.own is None else self.own(x) + around))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
 from ..geometry.graph import NeighborGraph
 from ..geometry.transport import Connection
-from .laplacian import ConnectionLaplacian
+from .calibration import Generator
+from .laplacian import Laplacian
 from .moments import chebyshev_moments, sums_by
 from .storage import BlockMatrix
 
@@ -57,8 +58,12 @@ def row_sums(indptr: Tensor, values: Tensor) -> Tensor:
 
 def refuse_faint(degree: Any) -> None:
     """Refuse points whose degree, in an array or a tensor, is next to nothing."""
-    median = np.median(degree) if isinstance(degree, np.ndarray) else degree.median()
-    if faint := int((~(degree > FAINT * median)).sum()):
+    if isinstance(degree, np.ndarray):
+        median = np.median(degree)
+    else:
+        median = degree.median()
+    faint = int((~(degree > FAINT * median)).sum())
+    if faint:
         raise IsolatedPointsError(
             f"the kernel gives {faint} of {len(degree)} points no weight to speak of: their "
             "neighbours lie at the rim of its support. Use a larger eps, more neighbors, or a "
@@ -95,9 +100,13 @@ class Averages(NamedTuple):
         refuse_faint(degree)
         if normalization is None:
             mass = row_sums(indptr, weights / degree[indices]) / degree
-            return cls(edge_factors(graph, weights, degree, mass), mass, torch.ones_like(mass))
-        degree, mass, rate = (degree**power for power in astuple(normalization))
-        return cls(edge_factors(graph, weights, degree, mass), mass, rate, float(rate.max()))
+            factors = edge_factors(graph, weights, degree, mass)
+            return cls(factors, mass, torch.ones_like(mass))
+        divisor = degree**normalization.q
+        mass = degree**normalization.m
+        rate = degree**normalization.r
+        factors = edge_factors(graph, weights, divisor, mass)
+        return cls(factors, mass, rate, float(rate.max()))
 
 
 def average_blocks(
@@ -105,7 +114,8 @@ def average_blocks(
 ) -> tuple[Tensor, Tensor]:
     """Columns and values of P, the maps of a connection times ``factors`` (e,), as ``BlockMatrix``
     stores them."""
-    (maps, det), cols = connection.tensors, graph.tensors[1]
+    maps, det = connection.tensors
+    cols = graph.tensors[1]
     factors = factors.to(maps.dtype)
     if connection.rank == 1:
         return cols, (factors * det)[:, None, None]
@@ -125,35 +135,41 @@ def coordinate_moments(
     """
     indptr, cols, _ = graph.tensors
     order = torch.arange(len(x), dtype=torch.int32, device=x.device)
-    cloud = torch.zeros_like(graph.labels) if cloud is None else cloud
+    if cloud is None:
+        cloud = torch.zeros_like(graph.labels)
     means = sums_by(graph.labels, x, graph.num_components) / torch.bincount(graph.labels)[:, None]
-    x = pad(x - means[graph.labels], (0, -x.shape[1] % 4))[
-        :, None, :
-    ]  # each component about its mean; fours are fast
+    centred = x - means[graph.labels]  # each component about its mean
+    signal = pad(centred, (0, -x.shape[1] % 4))[:, None, :]  # fours are fast
     share = averages.mass / sums_by(cloud, averages.mass, int(cloud.max()) + 1)[cloud]
     matrix = BlockMatrix(indptr, cols, averages.factors[:, None, None], order)
-    return chebyshev_moments(matrix, share, x, terms, groups=cloud)
+    return chebyshev_moments(matrix, share, signal, terms, groups=cloud)
 
 
-def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:
+def lazy(average: BlockMatrix, share: torch.Tensor) -> BlockMatrix:
     """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a
     diagonal block."""
     if bool((share == 1.0).all()):
-        return part
-    n, e, device = part.num_points, part.num_edges, part.device
-    rows = torch.arange(n, device=device)
-    starts = torch.repeat_interleave(rows, part.indptr.diff())
-    edges = torch.arange(e, device=device) + starts
-    ends = part.indptr[1:] + rows
-    plane = part.values.ndim == 2  # cosine and sine
-    block = part.values.new_tensor([1.0, 0.0]) if plane else torch.eye(part.rank).to(part.values)
-    values = part.values.new_empty((e + n, *part.values.shape[1:]))
+        return average
+    n = len(average.curve_order)
+    num_edges = len(average.cols)
+    device = average.values.device
+    numbers = torch.arange(n, device=device)
+    rows = torch.repeat_interleave(numbers, average.indptr.diff())
+    edges = torch.arange(num_edges, device=device) + rows
+    diagonal = average.indptr[1:] + numbers
+    if average.stores_turns:
+        unit = average.values.new_tensor([1.0, 0.0])  # cosine and sine
+    else:
+        unit = torch.eye(average.rank).to(average.values)
+    values = average.values.new_empty((num_edges + n, *average.values.shape[1:]))
     weights = share.reshape(-1, *[1] * (values.ndim - 1))
-    values[edges], values[ends] = weights[starts] * part.values, (1.0 - weights) * block
-    cols = part.cols.new_empty(e + n)
-    cols[edges], cols[ends] = part.cols, rows.to(part.cols.dtype)
-    indptr = part.indptr + torch.arange(n + 1, device=device)
-    return replace(part, indptr=indptr, cols=cols, values=values)
+    values[edges] = weights[rows] * average.values
+    values[diagonal] = (1.0 - weights) * unit
+    cols = average.cols.new_empty(num_edges + n)
+    cols[edges] = average.cols
+    cols[diagonal] = numbers.to(average.cols.dtype)
+    indptr = average.indptr + torch.arange(n + 1, device=device)
+    return replace(average, indptr=indptr, cols=cols, values=values)
 
 
 def assemble(
@@ -165,27 +181,25 @@ def assemble(
     kind: ArrayKind,
     frames: Any = None,
     terms: int = 1,
-) -> ConnectionLaplacian:
+) -> Laplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
     ``graph``, ``connection``, ``averages`` and ``frames`` are in curve order; ``curve_order[k]`` is
     the user's index of the k-th point on the curve.
     """
     cols, values = average_blocks(graph, connection, averages.factors)
-    share, places = averages.mass / averages.rate, torch.as_tensor(order)
-    laplacian = ConnectionLaplacian(
-        indptr=graph.tensors[0],
-        cols=cols,
-        values=values,
-        curve_order=places.int(),
-        mass=torch.empty_like(share).index_copy_(0, places, share / share.sum()).to(values.dtype),
-        scale=scale / averages.fastest,
-        rank=connection.rank,
+    places = torch.as_tensor(order)
+    share = averages.mass / averages.rate
+    mass = torch.empty_like(share).index_copy_(0, places, share / share.sum())
+    average = BlockMatrix(graph.tensors[0], cols, values, places.int())
+    laplacian = Laplacian(
+        average=lazy(average, (averages.rate / averages.fastest).to(values.dtype)),
+        mass=mass.to(values.dtype),
+        generator=Generator(scale / averages.fastest, terms),
         kind=kind,
         sorted_frames=frames,
-        terms=terms,
     )
-    return lazy(laplacian, (averages.rate / averages.fastest).to(values.dtype)).to(kind.device)
+    return laplacian.to(kind.device)
 
 
 def area_laplacian(
@@ -196,7 +210,7 @@ def area_laplacian(
     order: np.ndarray,
     kind: ArrayKind,
     frames: np.ndarray | None = None,
-) -> ConnectionLaplacian:
+) -> Laplacian:
     r"""The Laplacian :math:`A^{-1}(W - D)` of a mesh, with areas A of the vertices as mass; d = 1
     or 2.
 
@@ -204,20 +218,38 @@ def area_laplacian(
     others. NumPy builds it on a single thread: the arrays are small, and threads of torch would
     cost more than they save.
     """
-    rows, n, ends, dtype = graph.rows, len(areas), graph.indptr[1:], kind.numpy_dtype
-    degree, positive = (np.bincount(rows, w, n) for w in (weights, np.maximum(weights, 0.0)))
+    rows = graph.rows
+    n = len(areas)
+    dtype = kind.numpy_dtype
+    degree = np.bincount(rows, weights, n)
+    positive_degree = np.bincount(rows, np.maximum(weights, 0.0), n)
     refuse_faint(degree)
-    bound = float((positive / areas).max())
+    bound = float((positive_degree / areas).max())
     rate = bound * areas
-    factors, (maps, det) = (weights / rate[rows]).astype(dtype), (connection.values, connection.det)
-    cols, values = np.where(det < 0, ~graph.indices, graph.indices), factors[:, None] * maps
+    factors = (weights / rate[rows]).astype(dtype)
+    det = connection.det
     if connection.rank == 1:
-        cols, values = graph.indices, (factors * det)[:, None, None]
+        cols = graph.indices
+        values = (factors * det)[:, None, None]
+    else:
+        cols = np.where(det < 0, ~graph.indices, graph.indices)
+        values = factors[:, None] * connection.values
     diagonal = np.zeros((n, *values.shape[1:]), dtype)
     diagonal.reshape(n, -1)[:, 0] = 1.0 - degree / rate
     mass: np.ndarray = np.empty(n, dtype)
     mass[order] = areas / areas.sum()
-    cols, values = np.insert(cols, ends, np.arange(n)), np.insert(values, ends, diagonal, axis=0)
-    arrays = graph.indptr + np.arange(n + 1), cols, values, order.astype(np.int32), mass
-    parts: Any = *map(torch.from_numpy, arrays), 1.0 / bound, connection.rank, kind, frames
-    return ConnectionLaplacian(*parts).to(kind.device)
+    ends = graph.indptr[1:]
+    average = BlockMatrix(
+        indptr=torch.from_numpy(graph.indptr + np.arange(n + 1)),
+        cols=torch.from_numpy(np.insert(cols, ends, np.arange(n))),
+        values=torch.from_numpy(np.insert(values, ends, diagonal, axis=0)),
+        curve_order=torch.from_numpy(order.astype(np.int32)),
+    )
+    laplacian = Laplacian(
+        average=average,
+        mass=torch.from_numpy(mass),
+        generator=Generator(1.0 / bound),
+        kind=kind,
+        sorted_frames=frames,
+    )
+    return laplacian.to(kind.device)

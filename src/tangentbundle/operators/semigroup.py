@@ -8,21 +8,61 @@ a plain perceptron, translation along a path makes a filter the usual convolutio
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch.nn.functional import pad
 
 from ..errors import InvalidInputError
-from .base import LinearOperator
+from .base import SquareOperator
+from .methods import Method
+from .response import Response
+
+SPACING_ROUNDING = 1e-9
+"""How far a time may be from a multiple of the spacing, in units of it."""
 
 
-class Semigroup(LinearOperator):
-    """An operator that supplies ``exponential``; filters with impulse responses use it directly."""
+class Semigroup(SquareOperator):
+    """An operator that supplies ``exponential``.
+
+    Filters that are sums of point impulses are evaluated by these exponentials, exactly and
+    whatever the method; others are refused.
+    """
 
     @abstractmethod
     def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         r""":math:`e^{t\Delta} x` for a signal ``(..., n, d, c)``."""
+
+    def apply_filters(
+        self, filters: Sequence[Response], x: torch.Tensor, method: Method
+    ) -> torch.Tensor:
+        return torch.stack([self._filtered(filter, x) for filter in filters])
+
+    def merge_filters(
+        self, filters: Sequence[Response], y: torch.Tensor, method: Method
+    ) -> torch.Tensor:
+        total = torch.zeros_like(y[0])
+        for filter, signal in zip(filters, y, strict=True):
+            total = total + self._filtered(filter, signal)
+        return total
+
+    def _filtered(self, filter: Response, x: torch.Tensor) -> torch.Tensor:
+        """A filter with point impulses, by exponentials."""
+        impulses = filter.impulses()
+        if impulses is None:
+            raise InvalidInputError(
+                f"{filter} has no impulse response, and {self} is known by its exponentials "
+                "alone. Use Heat, FIR or ImpulseResponse."
+            )
+        total = torch.zeros_like(x)
+        for time, weight in zip(impulses.times, impulses.weights.to(x), strict=True):
+            total = total + weight * self.exponential(time, x)
+        return total
+
+    def relative_error(self, method: Method) -> float | None:
+        """None: exponentials are exact, and no method is used."""
+        return None
 
 
 @dataclass(eq=False)
@@ -41,7 +81,8 @@ class Identity(Semigroup):
     any_precision: bool = False
 
     def __post_init__(self) -> None:
-        self.sizes = self.sizes or (len(self.mass),)
+        if not self.sizes:
+            self.sizes = (len(self.mass),)
 
     @classmethod
     def of(cls, num_points: int, rank: int = 1, dtype: torch.dtype | None = None) -> Identity:
@@ -50,9 +91,11 @@ class Identity(Semigroup):
 
         Without a ``dtype`` it takes signals, and networks, in float32 and float64 alike.
         """
-        precision = torch.float64 if dtype is None else dtype
-        mass = torch.full((num_points,), 1.0 / num_points, dtype=precision)
-        return cls(mass, rank, any_precision=dtype is None)
+        any_precision = dtype is None
+        if dtype is None:
+            dtype = torch.float64
+        mass = torch.full((num_points,), 1.0 / num_points, dtype=dtype)
+        return cls(mass, rank, any_precision=any_precision)
 
     @property
     def adjoint(self) -> Identity:
@@ -68,10 +111,8 @@ class Identity(Semigroup):
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Identity:
         """The same operator on another device or in another precision."""
-        any_precision = self.any_precision and dtype is None
-        return replace(
-            self, mass=self.mass.to(device=device, dtype=dtype), any_precision=any_precision
-        )
+        mass = self.mass.to(device=device, dtype=dtype)
+        return replace(self, mass=mass, any_precision=self.any_precision and dtype is None)
 
 
 @dataclass(eq=False)
@@ -111,22 +152,24 @@ class DirectedPath(Semigroup):
         return replace(self, forward=not self.forward)
 
     def _translate(self, steps: int, x: torch.Tensor) -> torch.Tensor:
-        ahead = min(steps, self.num_points) * (1 if self.forward else -1)
-        return pad(
-            x, (0, 0, 0, 0, ahead, -ahead)
-        )  # what is padded at one end is cut off at the other
+        ahead = min(steps, self.num_points)
+        if not self.forward:
+            ahead = -ahead
+        # what is padded at one end is cut off at the other
+        return pad(x, (0, 0, 0, 0, ahead, -ahead))
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         return (self._translate(1, x) - x) / self.spacing
 
     def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        t = float(
-            t.detach() if isinstance(t, torch.Tensor) else t
-        )  # nothing is differentiable in it
-        steps = round(t / self.spacing)
-        if steps < 0 or abs(steps * self.spacing - t) > 1e-9 * max(t, self.spacing):
+        if isinstance(t, torch.Tensor):
+            t = t.detach()  # nothing is differentiable in it
+        time = float(t)
+        steps = round(time / self.spacing)
+        error = abs(steps * self.spacing - time)
+        if steps < 0 or error > SPACING_ROUNDING * max(time, self.spacing):
             raise InvalidInputError(
                 f"a path with spacing {self.spacing:g} can be translated by integer multiples of "
-                f"it, not by {t:g}."
+                f"it, not by {time:g}."
             )
         return self._translate(steps, x)
