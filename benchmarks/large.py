@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from tangentbundle.filters.expansion import Band, expand
 
 import tangentbundle as tb
+from tangentbundle.operators.expansion import Band, expand
 
 from .harness import Row, print_table
 

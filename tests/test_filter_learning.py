@@ -10,7 +10,6 @@ import torch
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.manifolds import Sphere
-from tangentbundle.operators import methods
 from tangentbundle.testing import random_signal, relative_error
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -319,7 +318,7 @@ def test_a_method_is_used_or_refused(name, method, monkeypatch):
             )
     calls = [
         lambda: tb.Heat(0.1)(lap, x, method),
-        lambda: lap.evaluate([tb.Heat(0.1), tb.Tikhonov(parameter(0.1))], x, method),
+        lambda: lap.evaluate([tb.Heat(0.1), tb.FIR([0.5, 0.5], parameter(0.1))], x, method),
         lambda: lap.merge([tb.Heat(0.1), tb.Heat(0.2)], [x, x], method),
         lambda: nn.TNN([2, 2], method=method).double()(x, lap),
     ]
@@ -353,4 +352,4 @@ def test_eigenfields_of_operators_that_learn_are_refused_not_constant():
 
 
 def test_the_default_method_of_operators_that_learn_has_their_gradients():
-    assert methods.default_method(learned_operators()["sheaf"]).has_operator_gradients
+    assert learned_operators()["sheaf"].default_method().has_operator_gradients

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from ..arrays import Array, float_tensor
 from ..errors import AccuracyWarning, warn
 from ..operators import SquareOperator
 from ..operators.methods import MAX_DENSE_SIZE, Method
 from ..transforms import is_seen
-
-if TYPE_CHECKING:
-    from .base import Filter
 
 MAX_SHARE_BELOW_TOLERANCE = 0.01
 """Share of the points whose outputs may lie below the tolerance without a warning: fields pass
@@ -31,28 +28,28 @@ MAX_POINTS_COMPARED = 10_000
 
 
 def warn_below_tolerance(
-    filter: Filter,
     operator: SquareOperator,
-    signal: torch.Tensor,
-    output: torch.Tensor,
+    x: Array,
+    y: Array,
     method: Method,
+    errors: Sequence[float] | None,
 ) -> None:
-    r"""Warn where many outputs are smaller than the error that the tolerance allows.
+    r"""Warn where many outputs y are smaller than the error that the tolerance allows.
 
-    The root mean square of the error over the points, weighted by the mass, is up to
-    :math:`\text{tol} \cdot \max|\hat h| \cdot \|x\|`. For ``Exact`` it is the rounding of float64
-    instead of tol, and the largest response is that at an eigenvalue. Outputs that are exactly zero
-    do not count: they are those of points that the recurrence does not reach. On GPUs, where a look
-    at the values would mean waiting, and in transforms, nothing is done.
+    The root mean square of the error over the points of a bundle, weighted by the mass, is up to
+    ``errors`` times that of the input x. Outputs that are exactly zero do not count: they are those
+    of points that the recurrence does not reach. On GPUs, where a look at the values would mean
+    waiting, and in transforms, nothing is done.
     """
-    tol = operator.relative_error(method)
-    if tol is None:
+    if errors is None:
         return
+    signal, _ = float_tensor(x, "signal")
+    output, _ = float_tensor(y, "output")
     if not (is_seen(operator.mass) and is_seen(signal) and is_seen(output)):
         return
-    gains = _largest_gains(filter, operator, method)
-    share = _share_below(operator, signal.detach(), output.detach(), tol, gains)
+    share = _share_below(operator, signal.detach(), output.detach(), errors)
     if share > MAX_SHARE_BELOW_TOLERANCE:
+        tol = method.relative_error
         warn(
             f"{share:.0%} of the outputs are smaller than the error of {method}, up to {tol:g} of "
             "the input: they have no correct digit, and their directions mean nothing. "
@@ -81,39 +78,26 @@ def _remedy(operator: SquareOperator, tol: float) -> str:
 
 
 def _share_below(
-    operator: SquareOperator,
-    signal: torch.Tensor,
-    output: torch.Tensor,
-    tol: float,
-    gains: Sequence[float],
+    operator: SquareOperator, signal: torch.Tensor, output: torch.Tensor, errors: Sequence[float]
 ) -> float:
     """The largest share, over channels and bundles, of the points whose output lies below the
     error."""
     largest = 0.0
-    masses = operator.mass.detach().split(operator.sizes)
-    signals = operator.split(signal)
-    outputs = operator.split(output)
-    for mass, gain, before, after in zip(masses, gains, signals, outputs, strict=True):
+    masses = [part.mass.detach() for part in operator.parts]
+    sizes = [len(mass) for mass in masses]
+    signals = signal.split(sizes, dim=-3)
+    outputs = output.split(sizes, dim=-3)
+    for mass, error, before, after in zip(masses, errors, signals, outputs, strict=True):
         weights = mass.numpy()
         values = before.numpy()
         squares = np.einsum("n,...ndc,...ndc->...c", weights, values, values) / weights.sum()
-        errors = np.square(tol * gain * np.sqrt(squares))
         step = -(-len(weights) // MAX_POINTS_COMPARED)
         lengths = np.square(after.numpy()[..., ::step, :, :]).sum(axis=-2)
-        below = (lengths > 0) & (lengths < errors[..., None, :])
+        bounds = np.square(error * np.sqrt(squares))
+        below = (lengths > 0) & (lengths < bounds[..., None, :])
         if below.size == 0:
             continue
         most = int(below.sum(axis=-2).max())
         if most > FEW_POINTS:
             largest = max(largest, most / below.shape[-2])
     return largest
-
-
-def _largest_gains(filter: Filter, operator: SquareOperator, method: Method) -> list[float]:
-    """The largest response on each bundle."""
-    gains = []
-    with torch.no_grad():
-        for part in operator.parts:
-            responses = filter.evaluate(method.eigenvalues_for_gain(part))
-            gains.append(float(responses.abs().max()))
-    return gains

@@ -8,22 +8,28 @@ compose; composition multiplies responses and convolves impulse responses.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
 from ..arguments import record_arguments
-from ..arrays import Array, finite_where_seen, float_tensor
-from ..errors import InvalidInputError
+from ..arrays import Array, finite_where_seen, float_tensor, half_precision
+from ..errors import InvalidInputError, NonFiniteError
 from ..operators import SquareOperator
 from ..operators.methods import Method
 from ..operators.response import Impulses
+from ..transforms import is_batched, is_transformed
 from .accuracy import warn_below_tolerance
-from .parameters import as_double, current_values, scalar
 from .properties import Interval, Properties, interval_of, measure
+
+Class = TypeVar("Class")
+Number = float | torch.Tensor
+Numbers = tuple[float, ...] | torch.Tensor
 
 
 class Filter(ABC):
@@ -91,13 +97,15 @@ class Filter(ABC):
                 "expected filter(operator, signal) with an operator such as bundle.laplacian(), "
                 f"got {type(operator)}."
             )
-        signal, kind = operator.check(x)
-        finite_where_seen(signal, "signal")
-        method = operator.resolve_method(method)
-        output = operator.evaluate([self], signal, method)[0]
-        if kind.dtype == signal.dtype:  # half precision is rounded more coarsely anyway
-            warn_below_tolerance(self, operator, signal, output, method)
-        return kind.wrap(output)
+        signal = x
+        if half_precision(x) is not None:
+            signal = torch.as_tensor(x).float()
+        finite_where_seen(float_tensor(signal, "signal")[0], "signal")
+        output = operator.evaluate([self], x, method)[0]
+        if signal is x:  # half precision is rounded more coarsely anyway
+            method = operator.resolve_method(method)
+            warn_below_tolerance(operator, x, output, method, method.errors(self, operator))
+        return output
 
     def properties(self, on: Interval | SquareOperator | None = None) -> Properties:
         """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or
@@ -146,6 +154,117 @@ class Filter(ABC):
         return Composition(self, other)
 
 
+# Parameters: numbers are copied, tensors held by reference, so that filters follow an optimiser.
+
+
+def scalar(value: Array, name: str, bound: str = "") -> Number:
+    """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least
+    0"."""
+    if isinstance(value, float) and math.isfinite(value):
+        _require_bound(value, name, bound)
+        return float(value)
+    tensor = _checked(value, name)
+    if tensor.ndim != 0:
+        raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
+    learns = tensor.requires_grad  # and acts by its absolute value: see ``half_line``
+    if not learns and _is_readable(tensor):
+        _require_bound(float(tensor), name, bound)
+    if tensor is value:
+        return tensor
+    return float(tensor)
+
+
+def _require_bound(number: float, name: str, bound: str) -> None:
+    """Refuse a number that is not "positive", or not "at least 0"."""
+    if (bound == "positive" and not number > 0) or (bound == "at least 0" and not number >= 0):
+        raise InvalidInputError(f"{name} must be {bound}, got {number:.6g}.")
+
+
+nonnegative_scalar = partial(scalar, bound="at least 0")
+positive_scalar = partial(scalar, bound="positive")
+
+
+def vector(values: Array | Sequence[float], name: str) -> Numbers:
+    """A non-empty list of numbers, as a tuple or as the tensor given."""
+    tensor = _checked(values, name)
+    if tensor.ndim != 1 or len(tensor) == 0:
+        raise InvalidInputError(
+            f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}."
+        )
+    if tensor is values:
+        return tensor
+    return tuple(tensor.tolist())
+
+
+def _checked(value: Array, name: str) -> torch.Tensor:
+    """A float tensor, finite where its values can be read."""
+    tensor, _ = float_tensor(value, name)
+    if _is_readable(tensor) and not bool(torch.isfinite(tensor).all()):
+        bad = int((~torch.isfinite(tensor)).sum())
+        raise NonFiniteError(
+            f"{name} must be finite, got {tensor.detach()} ({bad} of {tensor.numel()} values)."
+        )
+    return tensor
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    """Whether reading values costs nothing: not on a GPU, nor inside ``torch.vmap``."""
+    return tensor.device.type == "cpu" and not is_batched(tensor)
+
+
+def half_line(*names: str) -> Callable[[type[Class]], type[Class]]:
+    r"""A class whose parameters of these names act by their absolute values where they are tensors.
+
+    An optimiser moves a tensor freely along the line; the filter, and ``filter.name``, have
+    :math:`|t|`. So times stay on the half line whatever the optimiser and its steps, and no
+    gradient vanishes at a bound: on the other side of zero it has the other sign.
+    ``vars(filter)[name]`` and ``filter.parameters()`` are the tensors as they were given.
+
+    >>> import torch, tangentbundle as tb
+    >>> t = torch.nn.Parameter(torch.tensor(0.25))
+    >>> heat = tb.Heat(t)
+    >>> with torch.no_grad():
+    ...     t -= 1.0  # too large a step of an optimiser
+    >>> t.item(), heat.t.item()
+    (-0.75, 0.75)
+    """
+
+    def decorate(cls: type[Class]) -> type[Class]:
+        for name in names:
+            setattr(cls, name, _half_line_property(name))
+        return cls
+
+    return decorate
+
+
+def _half_line_property(name: str) -> property:
+    def read(instance: Any) -> Number:
+        value = vars(instance)[name]
+        if isinstance(value, torch.Tensor):
+            return torch.where(value < 0, -value, value)
+        return value
+
+    def write(instance: Any, value: Number) -> None:
+        vars(instance)[name] = value
+
+    return property(read, write)
+
+
+def current_values(parameter: Number | Numbers) -> float | tuple[float, ...] | None:
+    """The value of a parameter now, for the key of a cache; None for tensors that learn or cannot
+    be read cheaply."""
+    if not isinstance(parameter, torch.Tensor):
+        return parameter
+    if parameter.requires_grad or is_transformed(parameter) or not _is_readable(parameter):
+        return None
+    return tuple(parameter.reshape(-1).tolist())
+
+
+def as_double(parameter: Number | Numbers) -> torch.Tensor:
+    """A parameter as a float64 tensor; differentiable."""
+    return torch.as_tensor(parameter, dtype=torch.float64)
+
+
 class Parametric(Filter):
     """A filter whose dataclass fields are all that its response depends on: numbers, or tensors to
     learn.
@@ -165,15 +284,13 @@ class Parametric(Filter):
                 value = check(value, name)
         super().__setattr__(name, value)
 
-    def _fields(self) -> list[Any]:
-        """The parameters as they were given."""
-        return [vars(self)[f.name] for f in fields(self)]  # type: ignore[arg-type]
-
     def parameters(self) -> list[torch.Tensor]:
-        return [p for p in self._fields() if isinstance(p, torch.Tensor)]
+        as_given = [vars(self)[f.name] for f in fields(self)]  # type: ignore[arg-type]
+        return [value for value in as_given if isinstance(value, torch.Tensor)]
 
     def signature(self) -> tuple | None:
-        values = [current_values(value) for value in self._fields()]
+        parameters = [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        values = [current_values(value) for value in parameters]
         if None in values:
             return None
         return type(self), *values

@@ -15,8 +15,16 @@ from torch.func import functional_call
 from ..arrays import finite
 from ..errors import InvalidInputError
 from ..transforms import is_batched, is_seen
-from .base import Filter, Impulses, Parametric
-from .parameters import as_double, half_line, nonnegative_scalar, positive_scalar, vector
+from .base import (
+    Filter,
+    Impulses,
+    Parametric,
+    as_double,
+    half_line,
+    nonnegative_scalar,
+    positive_scalar,
+    vector,
+)
 
 PANEL_POINTS = 12
 """Gauss-Legendre points of a panel."""

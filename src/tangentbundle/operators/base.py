@@ -28,7 +28,14 @@ from ..parallel import threads_by_size, threads_for
 from .calibration import Generator
 from .expansion import Band
 from .lanczos import BOUND_MARGIN, ritz_values
-from .methods import EXACT_SIZE, MAX_DENSE_SIZE, Method, default_method
+from .methods import (
+    EXACT_SIZE,
+    MAX_DENSE_SIZE,
+    Chebyshev,
+    Exact,
+    Method,
+    method_with_gradients,
+)
 from .response import Response
 
 MAX_MATRIX_ROWS = 20_000
@@ -207,8 +214,8 @@ class SquareOperator(LinearOperator):
       the recurrences on that band;
     * ``requires_grad``, if it depends on tensors that learn;
     * ``parts`` and ``sizes``, if it consists of independent operators;
-    * ``apply_filters`` and ``merge_filters``, if it is a function of something else altogether,
-      such as a ``Semigroup`` of its exponentials.
+    * ``resolve_method``, if it has a method of its own, such as a ``Semigroup`` the sum of its
+      exponentials.
 
     >>> import torch, tangentbundle as tb
     >>> class Damping(SquareOperator):
@@ -289,11 +296,14 @@ class SquareOperator(LinearOperator):
         >>> [y.shape for y in laplacian.evaluate([tb.Heat(0.1), tb.Tikhonov(0.1)], x)]
         [torch.Size([200, 2, 3]), torch.Size([200, 2, 3])]
         """
-        method = self.resolve_method(method)
         x, kind = self.check(signal)
+        method = self.resolve_method(method)
         if len(filters) == 0:
             return []
-        outputs = self.apply_filters(filters, fold(x), method)
+        if x.ndim == 3:
+            outputs = method.apply_to_parts(filters, self, x)
+            return list(map(kind.wrap, outputs))
+        outputs = method.apply_to_parts(filters, self, fold(x))
         return [kind.wrap(unfold(y, x.shape)) for y in outputs]
 
     @threads_by_size
@@ -324,30 +334,18 @@ class SquareOperator(LinearOperator):
             shapes = [tuple(tensor.shape) for tensor in tensors]
             raise ShapeError(f"signals to merge must share a shape, got {shapes}.")
         y = torch.stack([fold(tensor) for tensor in tensors])
-        return kind.wrap(unfold(self.merge_filters(filters, y, method), shape))
-
-    def apply_filters(
-        self, filters: Sequence[Response], x: torch.Tensor, method: Method
-    ) -> torch.Tensor:
-        """Outputs ``(k, n, d, c)`` of filters on a signal ``(n, d, c)`` that fits the operator."""
-        return method.apply(filters, self, x)
-
-    def merge_filters(
-        self, filters: Sequence[Response], y: torch.Tensor, method: Method
-    ) -> torch.Tensor:
-        """The sum ``(n, d, c)`` of filters on their own signals ``y`` (k, n, d, c)."""
-        return method.merge(filters, self, y)
+        return kind.wrap(unfold(method.merge_on_parts(filters, self, y), shape))
 
     def resolve_method(self, method: Method | None) -> Method:
         """The method asked for, or a default where there is none; one without the gradients that
         are wanted is refused."""
         if method is None:
-            method = default_method(self)
+            method = self.default_method()
         if not isinstance(method, Method):
             raise InvalidInputError(
                 f"method must be Exact(), Dense() or Chebyshev(), got {method!r}."
             )
-        if self.requires_grad and torch.is_grad_enabled() and not method.has_operator_gradients:
+        if not method.has_operator_gradients and self.requires_grad and torch.is_grad_enabled():
             raise InvalidInputError(
                 f"{method} has no gradients in the operator, and this {type(self).__name__} needs "
                 "some: it depends on tensors that learn. Use method=Chebyshev(), or compute under "
@@ -355,10 +353,13 @@ class SquareOperator(LinearOperator):
             )
         return method
 
-    def relative_error(self, method: Method) -> float | None:
-        """The error of a method on this operator relative to the input; None where none is
-        promised."""
-        return method.relative_error
+    def default_method(self) -> Method:
+        """Exact for small operators, Chebyshev otherwise, and for those that learn."""
+        if max(part.shape[0] for part in self.parts) > EXACT_SIZE:
+            return Chebyshev()
+        if self.requires_grad:
+            return method_with_gradients(self)
+        return Exact()
 
     # Chebyshev polynomials of the operator.
 

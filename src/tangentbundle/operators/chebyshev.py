@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .moments import recurrence
 from .product import (
     Extras,
     add_outer,
     block_product,
     describe,
+    recurrence,
     sort_rows,
     step,
     sum_of_tangents,
@@ -53,12 +53,10 @@ def bank(
     if matrix.layout is Layout.SLICES:
         interval = TERMS_AT_ONCE
         columns = _columns_of_three(columns)
-
-    def targets(m: int) -> Extras | None:
+    targets = {}
+    for m in range(1, last + 1):
         if m % interval == 0 or m == last:
-            return Extras(sums, columns[m])
-        return None
-
+            targets[m] = Extras(sums, columns[m])
     for _ in recurrence(matrix, x, x, range(1, last + 1), middle, radius, targets):
         pass
     return sort_rows(sums, order, back=True)

@@ -11,8 +11,6 @@ import torch
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
 from .base import SquareOperator
 from .laplacian import Laplacian
-from .methods import Method
-from .response import Response
 from .semigroup import Identity
 
 
@@ -131,16 +129,6 @@ class Joined(SquareOperator):
         signals = self.split(x)
         products = [part.apply(signal) for part, signal in zip(self.parts, signals, strict=True)]
         return torch.cat(products, dim=-3)
-
-    def apply_filters(
-        self, filters: Sequence[Response], x: torch.Tensor, method: Method
-    ) -> torch.Tensor:
-        return method.apply_to_parts(filters, self, x)
-
-    def merge_filters(
-        self, filters: Sequence[Response], y: torch.Tensor, method: Method
-    ) -> torch.Tensor:
-        return method.merge_on_parts(filters, self, y)
 
     def to(
         self,

@@ -89,6 +89,8 @@ class Laplacian(SquareOperator):
     has_fast_products = True
 
     def __post_init__(self) -> None:
+        self.rank = self.average.rank
+        self.num_edges = len(self.average.cols)  # directed edges
         limit = MAX_SIZES[self.dtype]
         if not 1 / limit < self.scale < limit:
             raise InvalidInputError(
@@ -97,19 +99,9 @@ class Laplacian(SquareOperator):
             )
 
     @property
-    def rank(self) -> int:  # type: ignore[override]
-        """The dimension of the fibres."""
-        return self.average.rank
-
-    @property
     def scale(self) -> float:
         r"""The time :math:`c\,\epsilon` that one average stands for."""
         return self.generator.scale
-
-    @property
-    def num_edges(self) -> int:
-        """Directed edges."""
-        return len(self.average.cols)
 
     @property
     def requires_grad(self) -> bool:

@@ -22,7 +22,7 @@ from ..arrays import outside_autocast
 from ..errors import InvalidInputError
 from ..memory import require_memory
 from ..parallel import threads_for
-from ..transforms import is_batched
+from ..transforms import is_batched, is_seen
 from .expansion import (
     MAX_NODES,
     MIN_TOLERANCE,
@@ -89,22 +89,26 @@ class Method(ABC):
     def apply_to_parts(
         self, filters: Sequence[Response], operator: SquareOperator, x: torch.Tensor
     ) -> torch.Tensor:
-        """The same as ``apply`` on an operator that consists of ``parts``, one after the other."""
-        signals = operator.split(x)
+        """The same as ``apply``, on the ``parts`` of an operator one after the other."""
+        parts = operator.parts
+        if len(parts) == 1:
+            return self.apply(filters, parts[0], x)
         outputs = [
             self.apply(filters, part, signal)
-            for part, signal in zip(operator.parts, signals, strict=True)
+            for part, signal in zip(parts, operator.split(x), strict=True)
         ]
         return torch.cat(outputs, dim=-3)
 
     def merge_on_parts(
         self, filters: Sequence[Response], operator: SquareOperator, y: torch.Tensor
     ) -> torch.Tensor:
-        """The same as ``merge`` on an operator that consists of ``parts``, one after the other."""
-        signals = operator.split(y)
+        """The same as ``merge``, on the ``parts`` of an operator one after the other."""
+        parts = operator.parts
+        if len(parts) == 1:
+            return self.merge(filters, parts[0], y)
         outputs = [
-            self.merge(filters, part, signal)
-            for part, signal in zip(operator.parts, signals, strict=True)
+            self.merge(filters, part, signals)
+            for part, signals in zip(parts, operator.split(y), strict=True)
         ]
         return torch.cat(outputs, dim=-3)
 
@@ -112,6 +116,20 @@ class Method(ABC):
     def relative_error(self) -> float | None:
         """The error of outputs relative to the input; None for methods that promise none."""
         return None
+
+    def errors(self, filter: Response, operator: SquareOperator) -> list[float] | None:
+        r"""The largest error of outputs relative to the input, on each part of an operator:
+        :math:`\text{tol} \cdot \max|\hat h|`; None where nothing is promised, or values are not
+        looked at."""
+        tol = self.relative_error
+        if tol is None or not is_seen(operator.mass):
+            return None
+        errors = []
+        with torch.no_grad():
+            for part in operator.parts:
+                responses = filter.evaluate(self.eigenvalues_for_gain(part))
+                errors.append(tol * float(responses.abs().max()))
+        return errors
 
     def eigenvalues_for_gain(self, operator: SquareOperator) -> torch.Tensor:
         """Eigenvalues at which the largest response on an operator is looked for: a few of every
@@ -232,14 +250,14 @@ class Chebyshev(Method):
 
     def coefficients(self, filters: Sequence[Response], operator: SquareOperator) -> torch.Tensor:
         """Expansion coefficients ``(k, m)`` in the operator's precision, on its device."""
+        return cached_bank(self, filters, operator, lambda: self._expand(filters, operator))
+
+    def _expand(self, filters: Sequence[Response], operator: SquareOperator) -> torch.Tensor:
         if any(is_batched(p) for filter in filters for p in filter.parameters()):
             raise InvalidInputError(
                 "filters whose parameters differ between replicas have no common expansion: use "
                 "method=Exact() (small operators), fixed times, or train the replicas one by one."
             )
-        return cached_bank(self, filters, operator, lambda: self._expand(filters, operator))
-
-    def _expand(self, filters: Sequence[Response], operator: SquareOperator) -> torch.Tensor:
         band = operator.band
         if self.degree is not None:
             coefficients = fixed_length(filters, band, self.degree + 1)
@@ -289,6 +307,7 @@ class Dense(Method):
             outputs = _product(matrices, blocks)
         return _from_blocks(outputs.sum(0), operator)
 
+    # the matrices of all parts form a batch
     apply_to_parts = apply
     merge_on_parts = merge
 
@@ -353,15 +372,6 @@ def _from_blocks(y: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
     if len(set(operator.sizes)) == 1:
         return rows
     return rows[operator.slots]
-
-
-def default_method(operator: SquareOperator) -> Method:
-    """Exact for small operators, Chebyshev otherwise, and for those that learn."""
-    if max(operator.sizes) * operator.rank > EXACT_SIZE:
-        return Chebyshev()
-    if operator.requires_grad:
-        return method_with_gradients(operator)
-    return Exact()
 
 
 def method_with_gradients(operator: SquareOperator) -> Method:

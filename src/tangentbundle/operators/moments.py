@@ -1,44 +1,13 @@
-r"""The Chebyshev recurrence of an average, and its moments :math:`\langle x, T_m x \rangle`."""
+r"""Chebyshev moments :math:`\langle x, T_m x \rangle` of an average."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
-from .product import Extras, step
-
-
-def recurrence(
-    matrix: Any,
-    previous: torch.Tensor,
-    current: torch.Tensor,
-    degrees: range,
-    middle: float = 0.0,
-    radius: float = 1.0,
-    targets: Callable[[int], Extras | None] = lambda m: None,
-) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield T_m x in turn for the consecutive m >= 1 in ``degrees``, from the two terms before
-    (T_0 x twice for m = 1).
-
-    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten
-    two steps later.
-    """
-    buffers = [torch.empty_like(current), torch.empty_like(current)]
-    for m in degrees:
-        factor = 2.0 / radius
-        gamma = -1.0
-        if m == 1:
-            factor = 1.0 / radius
-            gamma = 0.0
-        out = buffers[m % 2]
-        scalars = (factor, -factor * middle, gamma)
-        step(matrix, current, previous, out, scalars, targets=targets(m))
-        previous = current
-        current = out
-        yield m, current
+from .product import recurrence
 
 
 def chebyshev_moments(

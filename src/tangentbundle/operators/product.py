@@ -9,7 +9,7 @@ product, :math:`P^T = M P M^{-1}`: backward passes are the same step between two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -149,6 +149,38 @@ def add_outer(
     else:
         kernel = reference_outer
     kernel(matrix, y, x, alpha, out)
+
+
+def recurrence(
+    matrix: Any,
+    previous: torch.Tensor,
+    current: torch.Tensor,
+    degrees: range,
+    middle: float = 0.0,
+    radius: float = 1.0,
+    targets: Mapping[int, Extras] | None = None,
+) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield T_m x in turn for the consecutive m >= 1 in ``degrees``, from the two terms before
+    (T_0 x twice for m = 1).
+
+    ``targets[m]`` are the running sums that T_m x is added to. A yielded tensor is overwritten
+    two steps later.
+    """
+    if targets is None:
+        targets = {}
+    buffers = [torch.empty_like(current), torch.empty_like(current)]
+    for m in degrees:
+        factor = 2.0 / radius
+        gamma = -1.0
+        if m == 1:
+            factor = 1.0 / radius
+            gamma = 0.0
+        out = buffers[m % 2]
+        scalars = (factor, -factor * middle, gamma)
+        step(matrix, current, previous, out, scalars, targets=targets.get(m))
+        previous = current
+        current = out
+        yield m, current
 
 
 def sort_rows(x: torch.Tensor, order: torch.Tensor, *, back: bool = False) -> torch.Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from torch.nn.functional import pad
@@ -23,6 +24,28 @@ SPACING_ROUNDING = 1e-9
 """How far a time may be from a multiple of the spacing, in units of it."""
 
 
+@dataclass(frozen=True)
+class Exponentials(Method):
+    """Filters with point impulses on a ``Semigroup``, by its exponentials; they are exact."""
+
+    has_operator_gradients: ClassVar[bool] = True
+
+    def apply(self, filters: Sequence[Response], operator: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([self._filtered(filter, operator, x) for filter in filters])
+
+    def _filtered(self, filter: Response, operator: Semigroup, x: torch.Tensor) -> torch.Tensor:
+        impulses = filter.impulses()
+        if impulses is None:
+            raise InvalidInputError(
+                f"{filter} has no impulse response, and {operator} is known by its exponentials "
+                "alone. Use Heat, FIR or ImpulseResponse."
+            )
+        total = torch.zeros_like(x)
+        for time, weight in zip(impulses.times, impulses.weights.to(x), strict=True):
+            total = total + weight * operator.exponential(time, x)
+        return total
+
+
 class Semigroup(SquareOperator):
     """An operator that supplies ``exponential``.
 
@@ -34,35 +57,10 @@ class Semigroup(SquareOperator):
     def exponential(self, t: float | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         r""":math:`e^{t\Delta} x` for a signal ``(..., n, d, c)``."""
 
-    def apply_filters(
-        self, filters: Sequence[Response], x: torch.Tensor, method: Method
-    ) -> torch.Tensor:
-        return torch.stack([self._filtered(filter, x) for filter in filters])
-
-    def merge_filters(
-        self, filters: Sequence[Response], y: torch.Tensor, method: Method
-    ) -> torch.Tensor:
-        total = torch.zeros_like(y[0])
-        for filter, signal in zip(filters, y, strict=True):
-            total = total + self._filtered(filter, signal)
-        return total
-
-    def _filtered(self, filter: Response, x: torch.Tensor) -> torch.Tensor:
-        """A filter with point impulses, by exponentials."""
-        impulses = filter.impulses()
-        if impulses is None:
-            raise InvalidInputError(
-                f"{filter} has no impulse response, and {self} is known by its exponentials "
-                "alone. Use Heat, FIR or ImpulseResponse."
-            )
-        total = torch.zeros_like(x)
-        for time, weight in zip(impulses.times, impulses.weights.to(x), strict=True):
-            total = total + weight * self.exponential(time, x)
-        return total
-
-    def relative_error(self, method: Method) -> float | None:
-        """None: exponentials are exact, and no method is used."""
-        return None
+    def resolve_method(self, method: Method | None) -> Method:
+        """Exponentials, whatever the method asked for."""
+        super().resolve_method(method)
+        return Exponentials()
 
 
 @dataclass(eq=False)

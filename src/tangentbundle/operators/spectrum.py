@@ -14,8 +14,7 @@ from ..errors import ConvergenceError
 from ..memory import device_memory, require_memory
 from .lanczos import BOUND_MARGIN, ritz_values
 from .methods import MAX_DENSE_SIZE
-from .moments import recurrence
-from .product import sort_rows, step
+from .product import recurrence, sort_rows, step
 from .storage import along_curve
 
 if TYPE_CHECKING:
