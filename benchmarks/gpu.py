@@ -14,6 +14,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ import torch
 import tangentbundle as tb
 from tangentbundle.estimators import SpectralFilter
 from tangentbundle.operators.product import reference_step, step
-from tangentbundle.operators.storage import BlockMatrix, SlicedMatrix, along_curve
+from tangentbundle.operators.storage import BlockMatrix, SlicedMatrix
 
 DEVICE = torch.device("cuda")
 BATCH = 10
@@ -51,7 +52,8 @@ def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.Laplacian:
     bundle = tb.TangentBundle.from_points(sphere(n), dim=2, neighbors=neighbors)
     lap = (bundle if rank == 2 else bundle.scalar()).laplacian(terms=1)
     if rank == 3:
-        lap.values, lap.rank = (lap.values * torch.eye(3, device=DEVICE)).contiguous(), 3
+        blocks = (lap.average.values * torch.eye(3, device=DEVICE)).contiguous()
+        lap = replace(lap, average=replace(lap.average, values=blocks))
     return lap
 
 
@@ -169,9 +171,9 @@ def products(bandwidth: float) -> list[dict]:
     for rank in (1, 2, 3):
         laplacian = sphere_laplacian(LARGE, 32, rank)
         edges = laplacian.num_edges
-        csr = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.curve_order)
+        csr = laplacian.average
         sliced = SlicedMatrix.from_csr(csr)
-        curve = along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order)
+        curve = sliced.along_curve()
         for channels in (1, 4, 16, 32, 64) if rank == 2 else (16,):
             x = torch.randn(LARGE, rank, channels, device=DEVICE)
             inside, out = x[sliced.curve_order.long()].contiguous(), torch.empty_like(x)
@@ -191,9 +193,9 @@ def products(bandwidth: float) -> list[dict]:
             if channels == 16:
                 sorted_x = x.double()[csr.curve_order.long()]
                 exact = torch.empty_like(sorted_x)
-                double = along_curve(csr.indptr, csr.cols, csr.values.double(), csr.curve_order)
+                double = replace(csr, values=csr.values.double()).along_curve()
                 reference_step(double, sorted_x, sorted_x, exact, (1.0, 0.0, 0.0))
-                got = laplacian.average(x)[csr.curve_order.long()]
+                got = laplacian.averaged(x)[csr.curve_order.long()]
                 row["relative_error"] = float((got - exact).norm() / exact.norm())
                 del exact, double, sorted_x, got
             if rank == 2:
@@ -332,12 +334,10 @@ def growth(most: int) -> list[dict]:
     rows = []
     for n in (int(10**e) for e in np.arange(4, np.log10(most) + 1e-9, 0.5)):
         laplacian = sphere_laplacian(n, 32)
-        sliced = SlicedMatrix.from_csr(
-            BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.curve_order)
-        )
+        sliced = SlicedMatrix.from_csr(laplacian.average)
         x = torch.randn(n, 2, 4, device=DEVICE)
         curve, out = (
-            along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order),
+            sliced.along_curve(),
             torch.empty_like(x),
         )
         ms = milliseconds(lambda: step(curve, x, x, out, (1.0, 0.0, 0.0)))  # noqa: B023

@@ -33,7 +33,6 @@ from tangentbundle.operators.storage import (
     WINDOW,
     BlockMatrix,
     SlicedMatrix,
-    along_curve,
 )
 from tangentbundle.testing import random_orthogonal, random_signal, relative_error
 
@@ -190,7 +189,7 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, terms=(), a
     got = my_z if alias else torch.full_like(my_x, torch.nan)
     kept = my_x.clone()
     cuda_step(
-        along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order),
+        sliced.along_curve(),
         my_x,
         my_z,
         got,

@@ -26,7 +26,6 @@ from ..operators import Laplacian
 from ..operators.expansion import Band, expand, fixed_length
 from ..operators.moments import chebyshev_moments
 from ..operators.product import sort_rows
-from ..operators.storage import along_curve
 from .base import Filter
 from .responses import Parametric, Spectral
 
@@ -62,9 +61,8 @@ def rational_family(top: float) -> list[Filter]:
 def laplacian_moments(operator: Laplacian, x: torch.Tensor, terms: int) -> np.ndarray:
     """Moments ``(2 terms - 1, c)`` of every channel of a signal ``(n, d, c)``, on the band of the
     operator."""
-    stored = operator.stored
-    order = stored.curve_order
-    matrix = along_curve(stored.indptr, stored.cols, stored.values, order, stored.layout)
+    order = operator.stored.curve_order
+    matrix = operator.stored.along_curve()
     weights = (operator.mass / operator.mass.mean()).index_select(0, order)
     band = operator.band
     return chebyshev_moments(matrix, weights, sort_rows(x, order), terms, band.middle, band.radius)

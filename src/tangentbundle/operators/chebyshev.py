@@ -31,7 +31,7 @@ from .product import (
     sum_of_tangents,
     torch_op,
 )
-from .storage import Layout, along_curve
+from .storage import BlockMatrix, Layout, matrix_of
 
 TERMS_AT_ONCE = 3
 """Terms of a recurrence that kernels for slices add to running sums at once: sums are read and
@@ -44,7 +44,7 @@ def bank(
     x: Tensor, coefficients: Tensor, middle: float, radius: float, layout: str,
 ) -> Tensor:  # fmt: skip
     """Outputs ``(k, n, d, c)`` of the filters ``coefficients`` (k, m) on a signal ``(n, d, c)``."""
-    matrix = along_curve(indptr, cols, values, order, layout)
+    matrix = matrix_of(indptr, cols, values, order, layout).along_curve()
     x = sort_rows(x, order)
     sums = coefficients[:, 0, None, None, None] * x
     last = coefficients.shape[1] - 1
@@ -79,7 +79,7 @@ def merge(
 ) -> Tensor:  # fmt: skip
     """The sum ``(n, d, c)`` of the filters ``coefficients`` (k, m), each on its own signal ``y``
     (k, n, d, c)."""
-    matrix = along_curve(indptr, cols, values, order, layout)
+    matrix = matrix_of(indptr, cols, values, order, layout).along_curve()
     y = sort_rows(y, order)
     columns = coefficients.T.contiguous()
     last = len(columns) - 1
@@ -101,7 +101,7 @@ def dots(
     x: Tensor, y: Tensor, count: int, middle: float, radius: float, layout: str,
 ) -> Tensor:  # fmt: skip
     """Inner products ``(k, count)`` of ``y`` (k, n, d, c) with T_m(Z) x, for m below ``count``."""
-    matrix = along_curve(indptr, cols, values, order, layout)
+    matrix = matrix_of(indptr, cols, values, order, layout).along_curve()
     x = sort_rows(x, order)
     y = sort_rows(y, order).flatten(1)
     out = x.new_empty((len(y), count))
@@ -124,7 +124,7 @@ def sensitivity(
     runs up, and then down again in step. With ``swap`` it is the gradient of
     :math:`\langle x, T_m(Z)\, y_k \rangle`: the two factors change places.
     """
-    matrix = along_curve(indptr, cols, values, order)
+    matrix = BlockMatrix(indptr, cols, values, order).along_curve()
     out = torch.zeros_like(values)
     x = sort_rows(x, order)
     y = sort_rows(y, order)
@@ -225,7 +225,7 @@ def _sensitivity_backward(ctx, grad):
             for tensor in (values, *signals)
         ]
         values, x, y, coefficients = inputs
-        places = along_curve(indptr, cols, values, order).curve_order
+        places = BlockMatrix(indptr, cols, values, order).along_curve().curve_order
         matrix = (indptr, cols, values, places, mass[order])
         pairing = _pairing(
             matrix, x[order], y[:, order], coefficients, middle=middle, radius=radius, swap=swap

@@ -15,7 +15,6 @@ from ..memory import device_memory, require_memory
 from .lanczos import BOUND_MARGIN, ritz_values
 from .methods import MAX_DENSE_SIZE
 from .product import recurrence, sort_rows, step
-from .storage import along_curve
 
 if TYPE_CHECKING:
     from .laplacian import Laplacian
@@ -102,9 +101,8 @@ def _lowest_by_products(
     laplacian: Laplacian, k: int, *, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The least eigenvalues of I - P and their fields, with products alone."""
-    stored = laplacian.stored
-    order = stored.curve_order
-    matrix = along_curve(stored.indptr, stored.cols, stored.values, order, stored.layout)
+    order = laplacian.stored.curve_order
+    matrix = laplacian.stored.along_curve()
     root = laplacian.mass.index_select(0, order).sqrt()[:, None, None]
     interval = interval_of_average(laplacian)
     values, fields = _filtered_subspace(

@@ -72,6 +72,14 @@ class BlockMatrix:
         columns = self.curve_order[self.columns()]
         return replace(self, cols=torch.where(self.cols < 0, ~columns, columns))
 
+    def along_curve(self) -> Self:
+        """The matrix for signals that are stored along the curve, too, which ``cols`` count along:
+        for recurrences."""
+        order = self.curve_order
+        return replace(
+            self, curve_order=torch.arange(len(order), dtype=order.dtype, device=order.device)
+        )
+
     def rows(self) -> torch.Tensor:
         """The signal row of each edge, ``(e,)``."""
         return torch.repeat_interleave(self.curve_order.long(), self.indptr.diff())
@@ -188,16 +196,3 @@ def matrix_of(
 ) -> BlockMatrix:
     """The matrix in a layout, from its tensors."""
     return MATRICES[Layout(layout)](indptr, cols, values, order)
-
-
-def along_curve(
-    indptr: torch.Tensor,
-    cols: torch.Tensor,
-    values: torch.Tensor,
-    order: torch.Tensor,
-    layout: str = Layout.ROWS,
-) -> BlockMatrix:
-    """The matrix for signals that are stored along the curve, too (``cols`` count along it): for
-    recurrences."""
-    places = torch.arange(len(order), dtype=order.dtype, device=order.device)
-    return matrix_of(indptr, cols, values, places, layout)
