@@ -41,7 +41,8 @@ def warn_below_tolerance(
     of points that the recurrence does not reach. On GPUs, where a look at the values would mean
     waiting, and in transforms, nothing is done.
     """
-    if errors is None:
+    tol = method.relative_error
+    if tol is None or errors is None:
         return
     signal, _ = float_tensor(x, "signal")
     output, _ = float_tensor(y, "output")
@@ -49,7 +50,6 @@ def warn_below_tolerance(
         return
     share = _share_below(operator, signal.detach(), output.detach(), errors)
     if share > MAX_SHARE_BELOW_TOLERANCE:
-        tol = method.relative_error
         warn(
             f"{share:.0%} of the outputs are smaller than the error of {method}, up to {tol:g} of "
             "the input: they have no correct digit, and their directions mean nothing. "

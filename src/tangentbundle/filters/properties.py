@@ -44,10 +44,10 @@ def interval_of(on: Interval | SquareOperator | None) -> Interval:
         return 0.0, 1e8
     if isinstance(on, SquareOperator):
         return on.spectral_interval
-    low, high = on
-    if not 0 <= low < high < np.inf:
+    lowest, highest = on
+    if not 0 <= lowest < highest < np.inf:
         raise InvalidInputError(f"an interval of eigenvalues needs 0 <= low < high, got {on}.")
-    return float(low), float(high)
+    return float(lowest), float(highest)
 
 
 def measure(filter: Filter, interval: Interval) -> Properties:
@@ -70,10 +70,11 @@ def measure(filter: Filter, interval: Interval) -> Properties:
 
 def _nodes(interval: Interval) -> torch.Tensor:
     """Eigenvalues in an interval, ascending, dense near both of its ends."""
-    low, high = interval
+    lowest, highest = interval
     distances = np.geomspace(1e-14, 1.0, 10_001)
     shares = np.concatenate([[0.0], distances, 1.0 - distances, np.linspace(0.0, 1.0, 20_001)])
-    return torch.from_numpy(np.unique(np.clip(low + (high - low) * shares, low, high)))
+    values = lowest + (highest - lowest) * shares
+    return torch.from_numpy(np.unique(np.clip(values, lowest, highest)))
 
 
 def _is_lowpass(nodes: torch.Tensor, size: torch.Tensor) -> bool:

@@ -521,7 +521,7 @@ class Negated(SquareOperator):
         return -self.operator.apply(x)
 
     @property
-    def band(self) -> Band:  # type: ignore[override]
+    def band(self) -> Band:
         """That of the operator, with the other sign."""
         band = self.operator.band
         generator = replace(band.generator, scale=-band.generator.scale)
@@ -539,8 +539,8 @@ class Negated(SquareOperator):
 
     @property
     def spectral_interval(self) -> tuple[float, float]:
-        low, high = self.operator.spectral_interval
-        return -high, -low
+        lowest, highest = self.operator.spectral_interval
+        return -highest, -lowest
 
 
 def fold(x: torch.Tensor) -> torch.Tensor:

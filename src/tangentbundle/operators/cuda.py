@@ -50,7 +50,8 @@ def _finish(
         )
     tl.store(y + where, result, mask=keep)
     for k in tl.static_range(TARGETS):
-        place, factors = targets + k * size + where, target_coef + k * TERMS
+        place = targets + k * size + where
+        factors = target_coef + k * TERMS
         total = tl.load(place, mask=keep, other=0.0) + tl.load(factors) * result
         if TERMS == 3:
             total += tl.load(factors + 1) * own + tl.load(factors + 2) * old
@@ -116,11 +117,14 @@ def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexp
     for u in tl.static_range(UNROLL):
         new = ()  # type: tuple
         for r in tl.static_range(2):
-            c, s = turns[4 * u + 2 * r], turns[4 * u + 2 * r + 1]
+            c = turns[4 * u + 2 * r]
+            s = turns[4 * u + 2 * r + 1]
             flip = (columns[u] << r) < 0
-            other_c, minus_s = tl.where(flip, -c, c), tl.where(flip, s, -s)
+            other_c = tl.where(flip, -c, c)
+            minus_s = tl.where(flip, s, -s)
             for q in tl.static_range(PARTS):
-                x0, x1 = signals[2 * (PARTS * u + q)], signals[2 * (PARTS * u + q) + 1]
+                x0 = signals[2 * (PARTS * u + q)]
+                x1 = signals[2 * (PARTS * u + q) + 1]
                 sum0 = sums[2 * (PARTS * r + q)] + c[:, None] * x0
                 sum1 = sums[2 * (PARTS * r + q) + 1] + s[:, None] * x0
                 new += (sum0 + minus_s[:, None] * x1, sum1 + other_c[:, None] * x1)
@@ -208,7 +212,8 @@ def _block_step(
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
     tile = tl.arange(0, STEPS * PAIRS * PADDED)
-    slot, part = tile // PADDED, tile % PADDED
+    slot = tile // PADDED
+    part = tile % PADDED
     start = tl.load(indptr + tl.program_id(0))
     stop = tl.load(indptr + tl.program_id(0) + 1)
     sum0 = tl.zeros((STEPS * PAIRS * PADDED, LANES), real)
@@ -292,8 +297,8 @@ def copy_rows(x: torch.Tensor, order: torch.Tensor, scatter: bool) -> torch.Tens
 
 def _split(value: float) -> tuple[float, float]:
     """A float64 as two float32: Triton passes Python floats in single precision."""
-    high = float(np.float32(value))
-    return high, value - high
+    rounded = float(np.float32(value))
+    return rounded, value - rounded
 
 
 def step_arguments(matrix, x, z, out, scalars, sources, targets) -> tuple[list, dict]:
@@ -336,16 +341,16 @@ def _launch_plane(matrix, x, arguments: list, options: dict) -> None:
     """The kernel for d = 2."""
     channels = x.shape[2]
     lanes = options["LANES"]
-    parts = min(triton.cdiv(channels, lanes), PARTS)
+    tiles = min(triton.cdiv(channels, lanes), PARTS)
     unroll = 1
     if lanes > 8 and x.dtype == torch.float32:  # more would need too many registers
         unroll = 2
-    grid = (len(matrix.indptr) - 1, triton.cdiv(channels, lanes * parts))
+    grid = (len(matrix.indptr) - 1, triton.cdiv(channels, lanes * tiles))
     _plane_step[grid](
         *arguments,
         **options,
         WIDE=max(x.numel(), matrix.values.numel()) >= 2**31,
-        PARTS=parts,
+        PARTS=tiles,
         STEPS=min(32 // lanes, 4),
         UNROLL=unroll,
         num_warps=1,

@@ -30,19 +30,19 @@ def join(operators: Sequence[SquareOperator]) -> Joined | Identity:
     """
     if isinstance(operators, SquareOperator):
         raise InvalidInputError("join takes a list of operators, got a single one.")
-    parts: list = []
+    flat: list = []
     for operator in operators:
         if isinstance(operator, Joined):
-            parts.extend(operator.parts)
+            flat.extend(operator.parts)
         else:
-            parts.append(operator)
-    if not parts:
+            flat.append(operator)
+    if not flat:
         raise InvalidInputError("join needs at least one operator, got an empty list.")
-    for part in parts:
-        _require_alike(part, parts[0])
-    if isinstance(parts[0], Identity):
-        return _joined_identities(parts)
-    return Joined(tuple(parts))
+    for operator in flat:
+        _require_alike(operator, flat[0])
+    if isinstance(flat[0], Identity):
+        return _joined_identities(flat)
+    return Joined(tuple(flat))
 
 
 def _require_alike(part: SquareOperator, first: SquareOperator) -> None:

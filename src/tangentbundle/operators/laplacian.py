@@ -180,7 +180,7 @@ class Laplacian(SquareOperator):
         return 1.0 - least_average(self.to(dtype=torch.float64))
 
     @property
-    def band(self) -> Band:  # type: ignore[override]
+    def band(self) -> Band:
         """The band of eigenvalues.
 
         The upper end is rounded up so that the factors of the recurrence, 2/r and 2 - 2/r, are

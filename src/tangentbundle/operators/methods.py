@@ -90,12 +90,11 @@ class Method(ABC):
         self, filters: Sequence[Response], operator: SquareOperator, x: torch.Tensor
     ) -> torch.Tensor:
         """The same as ``apply``, on the ``parts`` of an operator one after the other."""
-        parts = operator.parts
-        if len(parts) == 1:
-            return self.apply(filters, parts[0], x)
+        if len(operator.parts) == 1:
+            return self.apply(filters, operator.parts[0], x)
         outputs = [
             self.apply(filters, part, signal)
-            for part, signal in zip(parts, operator.split(x), strict=True)
+            for part, signal in zip(operator.parts, operator.split(x), strict=True)
         ]
         return torch.cat(outputs, dim=-3)
 
@@ -103,12 +102,11 @@ class Method(ABC):
         self, filters: Sequence[Response], operator: SquareOperator, y: torch.Tensor
     ) -> torch.Tensor:
         """The same as ``merge``, on the ``parts`` of an operator one after the other."""
-        parts = operator.parts
-        if len(parts) == 1:
-            return self.merge(filters, parts[0], y)
+        if len(operator.parts) == 1:
+            return self.merge(filters, operator.parts[0], y)
         outputs = [
             self.merge(filters, part, signals)
-            for part, signals in zip(parts, operator.split(y), strict=True)
+            for part, signals in zip(operator.parts, operator.split(y), strict=True)
         ]
         return torch.cat(outputs, dim=-3)
 
@@ -134,9 +132,9 @@ class Method(ABC):
     def eigenvalues_for_gain(self, operator: SquareOperator) -> torch.Tensor:
         """Eigenvalues at which the largest response on an operator is looked for: a few of every
         size."""
-        low, high = operator.spectral_interval
+        lowest, highest = operator.spectral_interval
         shares = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 40)])
-        return torch.from_numpy(np.concatenate([low * shares, high * shares]))
+        return torch.from_numpy(np.concatenate([lowest * shares, highest * shares]))
 
 
 def cached_bank(
