@@ -305,9 +305,17 @@ class Dense(Method):
             outputs = _product(matrices, blocks)
         return _from_blocks(outputs.sum(0), operator)
 
-    # the matrices of all parts form a batch
-    apply_to_parts = apply
-    merge_on_parts = merge
+    def apply_to_parts(
+        self, filters: Sequence[Response], operator: SquareOperator, x: torch.Tensor
+    ) -> torch.Tensor:
+        """All parts at once: their matrices form a batch."""
+        return self.apply(filters, operator, x)
+
+    def merge_on_parts(
+        self, filters: Sequence[Response], operator: SquareOperator, y: torch.Tensor
+    ) -> torch.Tensor:
+        """All parts at once: their matrices form a batch."""
+        return self.merge(filters, operator, y)
 
     def matrices(self, filters: Sequence[Response], operator: SquareOperator) -> torch.Tensor:
         """The matrices ``(k, parts, size, size)``, those of smaller parts padded with zeros."""
