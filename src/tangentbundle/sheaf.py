@@ -18,7 +18,7 @@ networks on it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -233,7 +233,7 @@ class Sheaf:
         ends = self.graph.edges.flatten()
         if degrees is None:
             bound = 2.0 * float(diagonal.detach().abs().sum(-1).amax()) or 1.0
-            factors = diagonal.new_full((len(diagonal), 1, 1), bound**-0.5)
+            factors = torch.full((len(diagonal), 1, 1), bound**-0.5, **self._options)
         else:
             bound = degrees.bound(diagonal.shape[-1])
             factors = bound**-0.5 * degrees.factors(diagonal)
@@ -246,17 +246,22 @@ class Sheaf:
             scaled = scaled * unit
         return Scaling(unit - scaled, source * target, None, bound)
 
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Those of constants beside the maps: in ``torch.vmap`` they belong to all replicas."""
+        return {"dtype": self.maps.dtype, "device": self.maps.device}
+
     def _diagonal(self) -> torch.Tensor:
         """The blocks ``(n, d, d)`` on the diagonal of L. Orthogonal maps have multiples of the unit
         matrix there, as numbers ``(n, 1, 1)``."""
         maps = self.maps
         if self.orthogonal:
-            maps = maps.new_ones(1, 1, 1, 1)
+            maps = torch.ones(1, 1, 1, 1, **self._options)
         weighted = maps
         if self.weights is not None:
             weighted = maps * self.weights[:, None, None, None]
         squares = (maps.mT @ weighted).expand(len(self.maps), 2, -1, -1).flatten(0, 1)
-        zeros = self.maps.new_zeros(self.graph.num_nodes, *squares.shape[1:])
+        zeros = torch.zeros(self.graph.num_nodes, *squares.shape[1:], **self._options)
         return zeros.index_add(0, self.graph.edges.flatten(), squares)
 
     def __repr__(self) -> str:

@@ -289,8 +289,10 @@ class Parametric(Filter):
         return [value for value in as_given if isinstance(value, torch.Tensor)]
 
     def signature(self) -> tuple | None:
-        parameters = [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
-        values = [current_values(value) for value in parameters]
+        if any(parameter.requires_grad for parameter in self.parameters()):
+            return None
+        effective = [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        values = [current_values(value) for value in effective]
         if None in values:
             return None
         return type(self), *values
