@@ -105,7 +105,7 @@ def test_operators_are_exact_under_autocast(half):
         "adjoint": bundle(torch.float32).gradient().adjoint,
         "joined": tb.join([bundle(torch.float32).laplacian()] * 2),
     }.items():
-        x = numbers(operator.num_points, operator.rank, 2, dtype=torch.float32).requires_grad_()
+        x = numbers(operator.num_points, operator.in_rank, 2, dtype=torch.float32).requires_grad_()
         (slope,) = torch.autograd.grad((operator @ x).square().sum(), x)
         with torch.autocast("cpu", half):
             y = operator @ x

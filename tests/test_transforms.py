@@ -69,7 +69,7 @@ MAPS = {
 
 
 def domain_of(operator):
-    return operator.num_points, operator.rank
+    return operator.num_points, operator.in_rank
 
 
 def matrix_of(run, operator):

@@ -32,7 +32,7 @@ def join(operators: Sequence[SquareOperator]) -> Joined | Identity:
         raise InvalidInputError("join takes a list of operators, got a single one.")
     flat: list = []
     for operator in operators:
-        if isinstance(operator, Joined):
+        if isinstance(operator, SquareOperator):
             flat.extend(operator.parts)
         else:
             flat.append(operator)

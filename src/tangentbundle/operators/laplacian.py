@@ -70,7 +70,7 @@ class Laplacian(SquareOperator):
             who need them (with gradients, where those of the bundle have some).
         bound: of the eigenvalues of I - P, where it is known by construction.
         gpu_layout: how P is stored on GPUs. Slices are faster; rows need no sorting, for blocks
-            that change with every step of training.
+            that change with every step of training. An average that is ``in_place`` has rows.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0)).laplacian()
@@ -138,7 +138,9 @@ class Laplacian(SquareOperator):
     def averaged(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
         r""":math:`\alpha P x + \beta x` for a signal ``(n, d, c)`` in the user's order."""
         self.require_fit(x)
-        matrix = self.stored_in_user_order
+        matrix = self.average
+        if not matrix.in_place:
+            matrix = self.stored_in_user_order
         return block_product(
             matrix.indptr,
             matrix.cols,

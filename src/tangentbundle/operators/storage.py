@@ -67,8 +67,6 @@ class BlockMatrix:
 
     def in_user_order(self) -> BlockMatrix:
         """The matrix for signals in the user's order, of one for signals along the curve."""
-        if self.in_place:
-            return self
         columns = self.curve_order[self.columns()]
         return replace(self, cols=torch.where(self.cols < 0, ~columns, columns))
 
