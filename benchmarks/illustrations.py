@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import dijkstra
 from tangentbundle import Heat, TangentBundle
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.filters import Filter
-from tangentbundle.operators import ConnectionLaplacian
+from tangentbundle.operators import Laplacian
 from tangentbundle.plot import View, canvas, field
 from tangentbundle.plot.fields import ARROW
 from tangentbundle.plot.style import LINES
@@ -118,9 +118,7 @@ def diffusion(
     return figure
 
 
-def response(
-    filter: Filter, operator: ConnectionLaplacian, axes: Any, eigenvalues: int = 40
-) -> Any:
+def response(filter: Filter, operator: Laplacian, axes: Any, eigenvalues: int = 40) -> Any:
     r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns
     axes.
 

@@ -21,7 +21,7 @@ import tangentbundle as tb
 from harness.records import Row
 from harness.tables import print_rows
 from harness.timing import in_new_process, seconds
-from tangentbundle.filters.expansion import Band, expand
+from tangentbundle.operators.expansion import Band, expand
 
 # In memory.
 

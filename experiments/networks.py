@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from tangentbundle.nn import TNN, Coordinatewise
-from tangentbundle.operators import LinearOperator
+from tangentbundle.operators import SquareOperator
 from tangentbundle.training import BatchLoss, Replicas, fit
 
 
@@ -23,7 +23,7 @@ class NetworkView:
     """
 
     name: str
-    operator: LinearOperator
+    operator: SquareOperator
     taps: int
     components: int
     frames: torch.Tensor | None = None

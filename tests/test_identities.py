@@ -103,7 +103,7 @@ def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
 
 def average_matrix(lap):
     eye = torch.eye(lap.shape[0], dtype=lap.dtype).reshape(lap.num_points, lap.rank, -1)
-    return lap.average(eye).reshape(lap.shape).double()
+    return lap.averaged(eye).reshape(lap.shape).double()
 
 
 def test_product_equals_dense_and_scipy_forms(lap, dense, dtype):

@@ -112,7 +112,7 @@ def test_operators_are_exact_under_autocast(half):
         "adjoint": bundle(torch.float32).gradient().adjoint,
         "joined": tb.join([bundle(torch.float32).laplacian()] * 2),
     }.items():
-        x = numbers(operator.num_points, operator.rank, 2, dtype=torch.float32).requires_grad_()
+        x = numbers(operator.num_points, operator.in_rank, 2, dtype=torch.float32).requires_grad_()
         (slope,) = torch.autograd.grad((operator @ x).square().sum(), x)
         with torch.autocast("cpu", half):
             y = operator @ x
@@ -256,7 +256,7 @@ def test_weights_for_each_channel_fit_every_layer_or_are_refused(kind):
 FILTER_METHODS = [None, tb.Exact(), tb.Dense(), tb.Chebyshev()]
 
 
-class Matrix(tb.operators.LinearOperator):
+class Matrix(tb.operators.SquareOperator):
     """A self-adjoint operator of a user's own, by a dense product, which autocast would round."""
 
     def __init__(self, matrix):

@@ -9,7 +9,6 @@ from scipy.signal import lfilter
 
 import tangentbundle as tb
 from tangentbundle.errors import DTypeError, InvalidInputError, ShapeError
-from tangentbundle.filters import apply_bank
 from tangentbundle.operators import DirectedPath, Identity, LinearOperator
 from tangentbundle.testing import OperatorContract, random_signal
 
@@ -60,7 +59,7 @@ def test_without_diffusion_a_filter_is_its_response_at_zero(dim, dtype):
         got = h(identity, x)
         assert got.dtype == dtype
         torch.testing.assert_close(got, float(h.response(0.0)) * x, rtol=rtol, atol=rtol)
-    for h, y in zip(impulse_filters(), apply_bank(impulse_filters(), identity, x), strict=True):
+    for h, y in zip(impulse_filters(), identity.evaluate(impulse_filters(), x), strict=True):
         assert torch.equal(y, h(identity, x))
 
 

@@ -11,7 +11,7 @@ from .calculus import helmholtz
 from .filters import *  # noqa: F403
 from .geometry import kernels
 from .geometry.dimension import VarianceShare, WidestGap
-from .operators import ConnectionLaplacian, LinearOperator, join
+from .operators import Laplacian, LinearOperator, SquareOperator, join
 from .saving import load, save
 from .sheaf import Sheaf
 from .training import fit
@@ -47,14 +47,15 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Autoregression",
     "Climatology",
-    "ConnectionLaplacian",
     "FieldDenoiser",
     "FieldForecaster",
     "FieldInterpolator",
+    "Laplacian",
     "LinearOperator",
     "ManifoldClassifier",
     "Persistence",
     "Sheaf",
+    "SquareOperator",
     "TangentBundle",
     "VarianceShare",
     "WidestGap",

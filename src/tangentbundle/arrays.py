@@ -146,6 +146,10 @@ def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     require_values(tensor, name)
     if tensor.device.type == "cpu":
         outside_functional_transform(tensor, name)
+    return _refuse_nonfinite(tensor, name)
+
+
+def _refuse_nonfinite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     if tensor.numel() and not _surely_finite(tensor):
         bad = ~torch.isfinite(tensor)
         if bool(bad.any()):
@@ -169,9 +173,9 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
 
 def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """Refuse NaN and infinity where they can be looked at for little."""
-    if is_seen(tensor):
-        finite(tensor, name)
-    return tensor
+    if not is_seen(tensor):
+        return tensor
+    return _refuse_nonfinite(tensor, name)
 
 
 def points_tensor(points: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:

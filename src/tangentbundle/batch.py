@@ -36,7 +36,7 @@ from .geometry.locality import GLOBAL_SHARE, MIN_POINTS_OF_LOCALITY
 from .geometry.scale import TIE, NeighborCount, Radius, Scale, target_neighbors
 from .geometry.transport import Connection, connect
 from .geometry.tree_search import MAX_SEARCHED_DIMENSIONS
-from .operators import ConnectionLaplacian, Joined, SampleEnergy
+from .operators import Generator, Joined, Laplacian, SampleEnergy
 from .operators.assembly import Averages, average_blocks, coordinate_moments
 from .operators.moments import sums_by
 from .operators.storage import BlockMatrix
@@ -248,17 +248,12 @@ class Clouds:
         laplacians = []
         for k, rows in enumerate(self._rows(cols, values)):
             laplacians.append(
-                ConnectionLaplacian(
-                    indptr=rows.indptr,
-                    cols=rows.cols,
-                    values=rows.values,
-                    curve_order=rows.curve_order,
+                Laplacian(
+                    average=rows,
                     mass=masses[k],
-                    scale=float(scales[k]),
-                    rank=connection.rank,
+                    generator=Generator(float(scales[k]), terms),
                     kind=self.kind,
                     sorted_frames=frames_of_clouds[k],
-                    terms=terms,
                 )
             )
         return Joined(tuple(laplacians))

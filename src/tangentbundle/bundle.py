@@ -30,7 +30,7 @@ from .geometry.mesh import intrinsic_mesh
 from .geometry.scale import scale_from
 from .geometry.transport import Connection, connect, connect_with_gradients
 from .manifolds import Sphere
-from .operators import Calibration, ConnectionLaplacian, Joined, Normalization
+from .operators import Calibration, Joined, Laplacian, Normalization
 from .parallel import threads_by_size
 from .sheaf import Sheaf
 from .signals import BundleSignals
@@ -440,7 +440,7 @@ class TangentBundle(BundleSignals):
     @threads_by_size
     def laplacian(
         self, *, calibrate: Calibration | bool = True, terms: int | None = None
-    ) -> ConnectionLaplacian:
+    ) -> Laplacian:
         r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average
         :math:`P = M^{-1} S`.
 
@@ -461,7 +461,7 @@ class TangentBundle(BundleSignals):
         return self.weights.laplacian(self, calibrate, terms)
 
     @threads_by_size
-    def graph_laplacian(self, normalization: Normalization) -> ConnectionLaplacian:
+    def graph_laplacian(self, normalization: Normalization) -> Laplacian:
         r"""Minus a Laplacian of the weighted neighbour graph, without the factor
         :math:`1/(c\,\epsilon)`.
 
@@ -542,7 +542,7 @@ class TangentBundle(BundleSignals):
         return self.detach()
 
     @threads_by_size
-    def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
+    def hodge(self, *, ricci: Array | None = None) -> Laplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
         return hodge_laplacian(self._without_gradients(), ricci)
 

@@ -15,7 +15,7 @@ from .errors import InvalidInputError
 from .geometry.frames import median
 from .geometry.kernels import Kernel
 from .geometry.mesh import IntrinsicMesh, Triangulation
-from .operators import Calibration, ConnectionLaplacian, Normalization
+from .operators import Calibration, Laplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
 from .transforms import outside_transforms
@@ -45,7 +45,7 @@ class EdgeWeights(ABC):
     @abstractmethod
     def laplacian(
         self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
-    ) -> ConnectionLaplacian:
+    ) -> Laplacian:
         """The connection Laplacian; the arguments are those of ``TangentBundle.laplacian``."""
 
     @abstractmethod
@@ -56,9 +56,7 @@ class EdgeWeights(ABC):
     def describe(self, bundle: TangentBundle) -> str:
         """What the bundle prints about its neighbourhoods."""
 
-    def graph_laplacian(
-        self, bundle: TangentBundle, normalization: Normalization
-    ) -> ConnectionLaplacian:
+    def graph_laplacian(self, bundle: TangentBundle, normalization: Normalization) -> Laplacian:
         """Minus a Laplacian of the weighted graph."""
         averages = Averages.of(bundle.sorted_graph, self.of_edges(bundle), normalization)
         return _assembled(bundle, averages, scale=1.0, terms=1)
@@ -84,7 +82,7 @@ class KernelWeights(EdgeWeights):
 
     def laplacian(
         self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
-    ) -> ConnectionLaplacian:
+    ) -> Laplacian:
         averages = self._averages(bundle)
         with outside_transforms():
             scale, usual_terms = self._calibrated_scale(bundle, averages, calibrate)
@@ -152,7 +150,7 @@ class MeshWeights(EdgeWeights):
 
     def laplacian(
         self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
-    ) -> ConnectionLaplacian:
+    ) -> Laplacian:
         if calibrate is not True or terms is not None:
             raise InvalidInputError(
                 "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
@@ -169,9 +167,7 @@ class MeshWeights(EdgeWeights):
         )
 
 
-def _assembled(
-    bundle: TangentBundle, averages: Averages, *, scale: float, terms: int
-) -> ConnectionLaplacian:
+def _assembled(bundle: TangentBundle, averages: Averages, *, scale: float, terms: int) -> Laplacian:
     return assemble(
         bundle.sorted_graph,
         bundle.connection,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..arrays import Array, float_tensor, host
 from ..errors import InvalidInputError, ShapeError, UndeterminedError
-from ..operators import ConnectionLaplacian
+from ..operators import Laplacian
 from ..parallel import threads_by_size
 from .fit import Piece, local_fits, monomials
 
@@ -121,7 +121,7 @@ def _fitted_second_form(bundle: TangentBundle, degree: int | None, neighbors: in
 
 
 @threads_by_size
-def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
+def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Laplacian:
     r"""The Hodge Laplacian :math:`\Delta_H = \Delta - \mathrm{Ric} \le 0` of vector fields.
 
     The average P is close to the heat flow :math:`e^{c\epsilon\Delta}`, and is replaced by
@@ -147,19 +147,21 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     shape = (bundle.num_points, bundle.dim, bundle.dim)
     if tensors.shape != shape:
         raise ShapeError(f"ricci must have shape (n, d, d) = {shape}, got {tuple(tensors.shape)}.")
-    along_curve = tensors.to(laplacian.values)[laplacian.curve_order.long()]
+    average = laplacian.average
+    along_curve = tensors.to(average.values)[average.curve_order.long()]
     exponents = -laplacian.scale / 2 * along_curve
-    rows = torch.repeat_interleave(laplacian.indptr.diff())
-    # reflections are marked by complements
-    columns = torch.where(laplacian.cols < 0, ~laplacian.cols, laplacian.cols).long()
+    rows = torch.repeat_interleave(average.indptr.diff())
+    columns = average.columns()
     if bundle.dim == 2:  # multiples of the identity: two numbers an edge are enough
         mean_exponents = torch.einsum("nii->n", exponents) / 2
         factors = mean_exponents.exp()[:, None]
         _require_finite(factors)
-        return replace(laplacian, values=factors[rows] * laplacian.values * factors[columns])
-    factors = torch.linalg.matrix_exp(exponents)
-    _require_finite(factors)
-    return replace(laplacian, values=factors[rows] @ laplacian.values @ factors[columns])
+        values = factors[rows] * average.values * factors[columns]
+    else:
+        factors = torch.linalg.matrix_exp(exponents)
+        _require_finite(factors)
+        values = factors[rows] @ average.values @ factors[columns]
+    return replace(laplacian, average=replace(average, values=values))
 
 
 def _require_finite(factors: Tensor) -> None:

@@ -20,8 +20,7 @@ from torch import Tensor
 from ..arrays import host, outside_autocast, positive_integer
 from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
-from ..operators.base import LinearOperator
-from ..operators.laplacian import fold, unfold
+from ..operators.base import LinearOperator, fold, unfold
 from ..parallel import run_ranges, threads_by_size
 from ..transforms import outside_transforms
 from .fit import LocalFit, default_degree, join_fits, local_fits
@@ -61,19 +60,14 @@ class LinearMap(LinearOperator):
         return self.matrix.shape[0], self.matrix.shape[1]
 
     @property
-    def in_rank(self) -> int:
+    def in_rank(self) -> int:  # type: ignore[override]
         """Dimension p of the fibres that the map starts from."""
         return self.shape[1] // self.num_points
 
     @property
-    def out_rank(self) -> int:
+    def out_rank(self) -> int:  # type: ignore[override]
         """Dimension q of the fibres that the map goes to."""
         return self.shape[0] // self.num_points
-
-    @property
-    def rank(self) -> int:  # type: ignore[override]
-        """Dimension p of the fibres of the signals that are checked."""
-        return self.in_rank
 
     def __repr__(self) -> str:
         ranks = f"rank {self.in_rank} to rank {self.out_rank}"

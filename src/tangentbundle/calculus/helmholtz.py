@@ -23,7 +23,7 @@ from ..errors import (
     RankDeficientError,
     warn,
 )
-from ..operators.laplacian import fold, unfold
+from ..operators.base import fold, unfold
 from ..parallel import threads_by_size
 from .boundary import has_boundary
 from .curvature import fit_surface

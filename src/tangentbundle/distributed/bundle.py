@@ -17,7 +17,6 @@ from ..arrays import Array, ArrayKind, finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
-from ..filters.expansion import Band, expand
 from ..geometry.cloud import PointCloud
 from ..geometry.dimension import DimensionRule
 from ..geometry.frames import PCASettings, TangentFrames
@@ -25,6 +24,7 @@ from ..geometry.kernels import Kernel, check_kernel
 from ..geometry.scale import scale_from
 from ..operators import Generator
 from ..operators.calibration import calibrated_scale
+from ..operators.expansion import Band, expand
 from ..operators.moments import chebyshev_moments, recurrence
 from ..signals import BundleSignals
 from .cloud import Geometry, PartitionedCloud, load_array, save_array

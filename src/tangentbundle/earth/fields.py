@@ -19,7 +19,6 @@ import numpy as np
 from ..arrays import positive
 from ..errors import InvalidInputError, UnitsError
 from ..filters import Chebyshev, Filter, Heat, Spectral
-from ..filters.banks import apply_bank
 from ..parallel import threads_by_size
 from ..units import conversion, in_metres
 from . import RADIUS, radians
@@ -130,7 +129,8 @@ class Smoothing(CellComputation):
     sizes = (2,)
 
     def __call__(self, cells: Cells, signal: np.ndarray) -> list[np.ndarray]:
-        return apply_bank([self.filter], cells.laplacians[signal.dtype.char], signal, Chebyshev())
+        laplacian = cells.laplacians[signal.dtype.char]
+        return laplacian.evaluate([self.filter], signal, Chebyshev())
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,7 +379,7 @@ class Energies(Computation):
     def _in_cells(self, cells: Cells, signal: np.ndarray) -> np.ndarray:
         """Energies ``(c, bands)`` of a signal ``(m, 2, c)``."""
         laplacian = cells.laplacians[signal.dtype.char]
-        longer = apply_bank(self.filters, laplacian, signal, Chebyshev())
+        longer = laplacian.evaluate(self.filters, signal, Chebyshev())
         areas = self.areas[cells.index]
         weights = areas / areas.sum() * self.factor
         cumulative = [

@@ -24,7 +24,7 @@ from ..arrays import ArrayKind
 from ..geometry.graph import NeighborGraph
 from ..geometry.ordering import order_along_curve
 from ..geometry.transport import Connection
-from ..operators import ConnectionLaplacian
+from ..operators import Laplacian
 from ..operators.assembly import area_laplacian
 from .grid import Grid
 from .triangles import central_angles, transports
@@ -165,7 +165,7 @@ class Cells:
         return len(self.index)
 
     @cached_property
-    def laplacians(self) -> dict[str, ConnectionLaplacian]:
+    def laplacians(self) -> dict[str, Laplacian]:
         """The connection Laplacian on the unit sphere, by the character of the dtype of signals
         ``(m, 2, c)``."""
         curve_order = order_along_curve(torch.from_numpy(self.points))

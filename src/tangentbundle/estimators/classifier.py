@@ -31,12 +31,12 @@ from ..geometry.kernels import Gaussian
 from ..geometry.scale import scale_from
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import generator
-from ..operators import LinearOperator, join
+from ..operators import SquareOperator, join
 from ..parallel import threads_by_size
 from ..training import fit
 from .base import of_kind
 
-Inputs = tuple[torch.Tensor, LinearOperator]
+Inputs = tuple[torch.Tensor, SquareOperator]
 """Signal and operator of several clouds."""
 
 

@@ -25,7 +25,7 @@ from ..extras import extra
 from ..geometry.cloud import PointCloud
 from ..geometry.known_frames import normal_frames
 from ..geometry.scale import TIE
-from ..operators import LinearOperator, join
+from ..operators import SquareOperator, join
 
 MAX_WIDENING = 4.0
 """Largest widened radius, relative to the radius of the inner half of a cloud: neighbourhoods twice
@@ -67,7 +67,7 @@ def _contents(bundle: TangentBundle) -> dict[str, Any]:
     return contents
 
 
-def laplacian_of(data: Any) -> LinearOperator:
+def laplacian_of(data: Any) -> SquareOperator:
     """The connection Laplacian of a ``Data``, or of all of a ``Batch`` as one operator, on the
     device of ``pos``.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 
 from ..errors import InvalidInputError, ShapeError, TangentBundleError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .base import Configured
 
 
@@ -46,11 +46,11 @@ class Activation(Configured):
         copy."""
         return copy.deepcopy(self)
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         raise NotImplementedError
 
 
-def activate(activation: Activation, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+def activate(activation: Activation, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
     """The activation of a signal, refused by name if its weights do not fit the channels."""
     try:
         y = activation(x, operator)
@@ -96,7 +96,7 @@ class NoActivation(Activation):
     tensor(8.)
     """
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         return x
 
 
@@ -127,7 +127,7 @@ class Coordinatewise(_Pointwise):
 
     gauge_equivariant = False
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         return self.function(x)
 
 
@@ -141,7 +141,7 @@ class AmbientThenProject(_Pointwise):
 
     rotation_equivariant = False
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         try:
             frames: torch.Tensor = operator.frames  # type: ignore[attr-defined]
         except (AttributeError, InvalidInputError) as error:
@@ -167,7 +167,7 @@ class NormTanh(Activation):
     tensor([0.5999, 0.7999])
     """
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         square = squared_norm(x)
         is_small = square < SMALL_SQUARE
         length = torch.where(is_small, 1.0, square).sqrt()

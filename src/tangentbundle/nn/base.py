@@ -14,7 +14,7 @@ from ..arguments import record_arguments
 from ..arrays import half_precision, positive_integer
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
 from ..memory import require_memory
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 
 Part = TypeVar("Part")
 
@@ -44,11 +44,11 @@ class Configured(torch.nn.Module):
 
 
 def check_signal(
-    x: Any, operator: LinearOperator, channels: int, weight: torch.Tensor
+    x: Any, operator: SquareOperator, channels: int, weight: torch.Tensor
 ) -> torch.Tensor:
     """A signal ``(..., n, d, channels)`` that fits the operator and the weights; named errors
     otherwise."""
-    if not isinstance(operator, LinearOperator):
+    if not isinstance(operator, SquareOperator):
         raise InvalidInputError(
             f"networks act through an operator such as bundle.laplacian(), got {type(operator)}."
         )

@@ -18,7 +18,7 @@ import torch
 from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError
 from ..filters import Filter, Heat, Method
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .base import Configured, check_part, check_signal, generator, uniform_weights
 from .evaluation import filter_and_mix
 from .filter_parameters import list_learnable, require_registered, use_parameters
@@ -90,7 +90,7 @@ class BundleConv(Configured):
         self.functions = torch.nn.ModuleList(functions) if functions else None
         require_registered(filters, learnable)
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         filters = self._current_filters()
         x = check_signal(x, operator, self.in_channels, self.weight)
         if len(filters) == 0:  # the identity is the only tap

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import torch
 
-from ..filters import Chebyshev, Dense, Exact, Filter, Method, apply_bank, merge_bank
-from ..filters.banks import method_with_gradients
-from ..operators import LinearOperator
+from ..filters import Chebyshev, Dense, Exact, Filter, Method
+from ..operators import SquareOperator
+from ..operators.methods import method_with_gradients
 
 DENSE_SIZE = 2_000
 """Up to this many rows (n d) of a bundle the filters' matrices are computed and cached."""
@@ -26,7 +26,7 @@ def filter_and_mix(
     x: torch.Tensor,
     weight: torch.Tensor,
     filters: Sequence[Filter],
-    operator: LinearOperator,
+    operator: SquareOperator,
     method: Method | None = None,
 ) -> torch.Tensor:
     """The sum over filters and channels ``(..., n, d, F) -> (..., n, d, G)``.
@@ -39,18 +39,18 @@ def filter_and_mix(
     num_taps, in_channels, out_channels = weight.shape
     has_identity = num_taps > len(filters)
     if in_channels <= out_channels:
-        outputs = apply_bank(filters, operator, x, method)
+        outputs = operator.evaluate(filters, x, method)
         if has_identity:
             outputs = [x, *outputs]
         return torch.cat(outputs, dim=-1) @ weight.flatten(0, 1)
     mixed = x @ weight.movedim(0, 1).flatten(1)
     signals = mixed.split(out_channels, dim=-1)
     if has_identity:
-        return signals[0] + merge_bank(filters, operator, signals[1:], method)
-    return merge_bank(filters, operator, signals, method)
+        return signals[0] + operator.merge(filters, signals[1:], method)
+    return operator.merge(filters, signals, method)
 
 
-def network_method(operator: LinearOperator, filters: Sequence[Filter] = ()) -> Method:
+def network_method(operator: SquareOperator, filters: Sequence[Filter] = ()) -> Method:
     """Matrices for small operators, or eigenfields where filters learn; otherwise Chebyshev.
 
     Operators that learn always have Chebyshev.

@@ -23,7 +23,7 @@ import torch
 from ..bundle import TangentBundle
 from ..calculus import Derivatives, LinearMap
 from ..errors import InvalidInputError, ShapeError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .activations import NormTanh
 from .base import (
     Configured,
@@ -47,8 +47,8 @@ class MixedOperators:
     LinearMap(300 points, rank 2 to rank 4, float64, cpu)
     """
 
-    functions: LinearOperator
-    fields: LinearOperator
+    functions: SquareOperator
+    fields: SquareOperator
     gradient: LinearMap
     jacobian: LinearMap
 

@@ -23,7 +23,7 @@ import torch
 
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Filter, Method
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .activations import (
     Activation,
     Coordinatewise,
@@ -77,7 +77,7 @@ class TNNLayer(torch.nn.Module):
         self.conv = conv
         self.activation = activation
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         return activate(self.activation, self.conv(x, operator), operator)
 
 
@@ -137,7 +137,7 @@ class TNN(Configured):
             self.layers.append(TNNLayer(convs.make(in_channels, out_channels), own_activation))
         self.readout = check_part(readout, None, Readout, "SumReadout(1, 2)")
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         for layer in self.layers:
             x = layer(x, operator)
         if self.readout is None:
@@ -162,7 +162,7 @@ class RecurrentCell(torch.nn.Module):
         self.activation = activation
 
     def step(
-        self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator
+        self, driven: torch.Tensor, state: torch.Tensor, operator: SquareOperator
     ) -> torch.Tensor:
         """The next state, from the filtered input ``driven`` and the state."""
         return activate(self.activation, driven + self.feedback(state, operator), operator)
@@ -189,7 +189,7 @@ class GatedCell(torch.nn.Module):
         self.shift = torch.nn.Parameter(torch.full((2 * state_channels,), -1.0))
 
     def step(
-        self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator
+        self, driven: torch.Tensor, state: torch.Tensor, operator: SquareOperator
     ) -> torch.Tensor:
         """The next state, from the filtered input ``driven`` and the state."""
         to_gates, to_candidate = driven.split(
@@ -239,7 +239,7 @@ class Recurrent(Configured):
         self.head = convs.make(widths[-2], widths[-1]) if self.has_head else None
 
     def forward(
-        self, sequence: torch.Tensor, operator: LinearOperator, states: States | None = None
+        self, sequence: torch.Tensor, operator: SquareOperator, states: States | None = None
     ) -> tuple[torch.Tensor, States]:
         """Outputs ``(..., T, n, d, c)`` at every time, and the states of the layers after the
         last."""
@@ -283,7 +283,7 @@ def unroll(
     cell: RecurrentCell | GatedCell,
     driven: torch.Tensor,
     state: torch.Tensor,
-    operator: LinearOperator,
+    operator: SquareOperator,
 ) -> States:
     """The state ``(..., n, d, c)`` of a cell at every time, from its filtered inputs
     ``(..., T, n, d, c)``."""

@@ -10,11 +10,11 @@ import torch
 
 from ..arrays import positive_integer
 from ..errors import ShapeError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .base import Configured, check_part, check_signal, generator, linear_layer
 
 
-def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+def cloud_sums(features: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
     """Sums over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``."""
     num_clouds = len(operator.sizes)
     cloud_of_point = torch.repeat_interleave(torch.tensor(operator.sizes, device=features.device))
@@ -22,7 +22,7 @@ def cloud_sums(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor
     return zeros.index_add(-2, cloud_of_point, features)
 
 
-def cloud_means(features: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+def cloud_means(features: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
     """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by
     the mass."""
     mass = operator.mass[:, None].to(features.dtype)
@@ -89,7 +89,7 @@ class SumReadout(Readout):
         super().__init__(in_channels, features, out_channels, hidden, seed)
         self.rank = rank
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         x = check_signal(x, operator, self.in_channels, self.first.weight)
         if operator.rank != self.rank:
             raise ShapeError(
@@ -131,7 +131,7 @@ class InvariantReadout(Readout):
         super().__init__(in_channels, num_pairs, out_channels, hidden, seed)
         self.pool = check_part(pool, True, bool, "pool=True")
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         x = check_signal(x, operator, self.in_channels, self.first.weight)
         gram = x.transpose(-1, -2) @ x
         rows, columns = torch.triu_indices(self.in_channels, self.in_channels, device=x.device)

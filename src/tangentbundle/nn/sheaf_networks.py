@@ -16,7 +16,7 @@ from torch import Tensor
 from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Chebyshev, Filter
-from ..operators import Degrees, LinearOperator, ScalarDegrees, SheafLaplacian
+from ..operators import Degrees, Laplacian, ScalarDegrees, SquareOperator
 from ..sheaf import Sheaf
 from .base import Configured, check_part, generator, linear_layer, uniform_weights
 from .conv import BundleConv
@@ -36,7 +36,7 @@ class SheafStep(torch.nn.Module):
         self.left = torch.nn.Parameter(torch.eye(rank))
         self.right = uniform_weights(channels, channels, fan_in=channels, source=source)
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
         mixed = x.flatten(1) @ torch.kron(self.left, self.right)
         return operator.heat_step(mixed.view(x.shape))
 
@@ -57,7 +57,7 @@ class SheafPowers(torch.nn.Module):
             source=source,
         )
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
         terms = [x @ weight for weight in self.weight]
         total = terms.pop()
         for term in reversed(terms):
@@ -87,7 +87,7 @@ class SheafBlock(torch.nn.Module):
         self.own = linear_layer(width, width, source) if own else None
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
         """The addition ``(n, d c)`` from the normalised signal ``x`` (n, d c)."""
         signal = x.unflatten(1, (operator.rank, -1))
         total = self.layer(signal, operator).flatten(1)
@@ -273,7 +273,7 @@ class SheafTNN(SheafNetwork):
 @Remembered
 def connection_laplacian(
     edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None, n: int
-) -> LinearOperator:
+) -> SquareOperator:
     """The connection Laplacian of a graph with transports, on n nodes."""
     sheaf = Sheaf.from_edges(edge_index, transport, edge_weight, n)
     return sheaf.laplacian(ScalarDegrees())

@@ -14,7 +14,8 @@ from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
 from ..geometry.graph import NeighborGraph
 from ..geometry.transport import Connection
-from .laplacian import ConnectionLaplacian
+from .calibration import Generator
+from .laplacian import Laplacian
 from .moments import chebyshev_moments, sums_by
 from .storage import BlockMatrix
 
@@ -138,37 +139,37 @@ def coordinate_moments(
     return chebyshev_moments(matrix, share, x, terms, groups=cloud)
 
 
-def lazy(part: ConnectionLaplacian, share: Tensor) -> ConnectionLaplacian:
+def lazy(average: BlockMatrix, share: Tensor) -> BlockMatrix:
     """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a
     diagonal block."""
     if bool((share == 1.0).all()):
-        return part
-    scales = torch.repeat_interleave(share, part.indptr.diff())
-    scales = scales.reshape(-1, *[1] * (part.values.ndim - 1))
-    return with_diagonal(replace(part, values=scales * part.values), 1.0 - share)
+        return average
+    scales = torch.repeat_interleave(share, average.indptr.diff())
+    scales = scales.reshape(-1, *[1] * (average.values.ndim - 1))
+    return with_diagonal(replace(average, values=scales * average.values), 1.0 - share)
 
 
-def with_diagonal(part: ConnectionLaplacian, diagonal: Tensor) -> ConnectionLaplacian:
+def with_diagonal(average: BlockMatrix, diagonal: Tensor) -> BlockMatrix:
     """P plus a diagonal (n,) in curve order, as the last block of each row."""
-    device = part.device
-    num_points = part.num_points
-    num_edges = part.num_edges
-    rows = torch.arange(num_points, device=device)
-    starts = torch.repeat_interleave(rows, part.indptr.diff())
+    n = len(average.curve_order)
+    num_edges = len(average.cols)
+    device = average.values.device
+    rows = torch.arange(n, device=device)
+    starts = torch.repeat_interleave(rows, average.indptr.diff())
     edges = torch.arange(num_edges, device=device) + starts
-    ends = part.indptr[1:] + rows
-    if part.values.ndim == 2:
-        unit = part.values.new_tensor([1.0, 0.0])  # cosine and sine
+    ends = average.indptr[1:] + rows
+    if average.stores_turns:
+        unit = average.values.new_tensor([1.0, 0.0])  # cosine and sine
     else:
-        unit = torch.eye(part.rank).to(part.values)
-    values = part.values.new_empty((num_edges + num_points, *part.values.shape[1:]))
-    values[edges] = part.values
-    values[ends] = diagonal.reshape(-1, *[1] * (part.values.ndim - 1)) * unit
-    cols = part.cols.new_empty(num_edges + num_points)
-    cols[edges] = part.cols
+        unit = torch.eye(average.rank).to(average.values)
+    values = average.values.new_empty((num_edges + n, *average.values.shape[1:]))
+    values[edges] = average.values
+    values[ends] = diagonal.reshape(-1, *[1] * (values.ndim - 1)) * unit
+    cols = average.cols.new_empty(num_edges + n)
+    cols[edges] = average.cols
     cols[ends] = rows.to(cols.dtype)
-    indptr = part.indptr + torch.arange(num_points + 1, device=device)
-    return replace(part, indptr=indptr, cols=cols, values=values)
+    indptr = average.indptr + torch.arange(n + 1, device=device)
+    return replace(average, indptr=indptr, cols=cols, values=values)
 
 
 def assemble(
@@ -181,7 +182,7 @@ def assemble(
     kind: ArrayKind,
     frames: Tensor | None = None,
     terms: int = 1,
-) -> ConnectionLaplacian:
+) -> Laplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
     ``graph``, ``connection``, ``averages`` and ``frames`` are in curve order; ``curve_order[k]`` is
@@ -190,19 +191,20 @@ def assemble(
     cols, values = average_blocks(graph, connection, averages.factors)
     share = averages.mass / averages.rate
     mass = torch.zeros_like(share).index_copy(0, curve_order, share / share.sum())
-    laplacian = ConnectionLaplacian(
+    average = BlockMatrix(
         indptr=graph.indptr,
         cols=cols,
         values=values,
         curve_order=curve_order.int(),
+    )
+    laplacian = Laplacian(
+        average=lazy(average, (averages.rate / averages.fastest).to(values.dtype)),
         mass=mass.to(values.dtype),
-        scale=scale / averages.fastest,
-        rank=connection.rank,
+        generator=Generator(scale / averages.fastest, terms),
         kind=kind,
         sorted_frames=frames,
-        terms=terms,
     )
-    return lazy(laplacian, (averages.rate / averages.fastest).to(values.dtype)).to(kind.device)
+    return laplacian.to(kind.device)
 
 
 def area_laplacian(
@@ -214,7 +216,7 @@ def area_laplacian(
     curve_order: Tensor,
     kind: ArrayKind,
     frames: Tensor | None = None,
-) -> ConnectionLaplacian:
+) -> Laplacian:
     r"""The Laplacian :math:`A^{-1}(W - D)` of a mesh, with areas A of the vertices as mass; d = 1
     or 2.
 
@@ -227,15 +229,17 @@ def area_laplacian(
     rate = bound * areas
     cols, values = average_blocks(graph, connection, weights / rate[graph.rows])
     mass = torch.zeros_like(areas).index_copy(0, curve_order, areas / areas.sum())
-    laplacian = ConnectionLaplacian(
+    average = BlockMatrix(
         indptr=graph.indptr,
         cols=cols,
         values=values,
         curve_order=curve_order.int(),
+    )
+    laplacian = Laplacian(
+        average=with_diagonal(average, (1.0 - degree / rate).to(values.dtype)),
         mass=mass.to(values.dtype),
-        scale=1.0 / bound,
-        rank=connection.rank,
+        generator=Generator(1.0 / bound),
         kind=kind,
         sorted_frames=frames,
     )
-    return with_diagonal(laplacian, (1.0 - degree / rate).to(values.dtype)).to(kind.device)
+    return laplacian.to(kind.device)
