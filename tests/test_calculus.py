@@ -144,7 +144,7 @@ def test_contract_of_maps(name):
     points = torch.from_numpy(SPHERE.sample(60, seed=1))
     calculus = Derivatives(tb.TangentBundle.from_points(points, dim=2))
     linear_map = MAPS[name](calculus)
-    n, p, q = 60, linear_map.rank, linear_map.out_rank
+    n, p, q = 60, linear_map.in_rank, linear_map.out_rank
     x = torch.randn(3, n, p, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     dense = torch.from_numpy(linear_map.to_scipy().toarray())
     expected = torch.einsum("ij,bjc->bic", dense, x.reshape(3, n * p, 2)).reshape(3, n, q, 2)
@@ -172,7 +172,7 @@ def test_maps_between_bundles_have_no_spectrum():
     gradient = sphere(300)[1].gradient()
     assert difference(gradient.to_dense(), gradient.to_scipy().toarray()) < 1e-12
     assert np.allclose(gradient.to_scipy() @ np.ones(300), 0.0, atol=1e-9)
-    with pytest.raises(InvalidInputError, match="need a Laplacian"):
+    with pytest.raises(InvalidInputError, match=r"bundle\.laplacian\(\)"):
         tb.Heat(1.0)(gradient, np.ones((300, 1, 1)))
 
 
@@ -257,7 +257,7 @@ def test_known_manifolds_have_exact_curvature(manifold, exact):
         np.abs(np.einsum("nxa,nxbc->nabc", frames, curvature.second_form)).max() < 1e-6
     )  # normal to the frames
     known, given = bundle.hodge(), bundle.hodge(ricci=curvature.ricci)
-    assert torch.equal(known.values, given.values)
+    assert torch.equal(known.average.values, given.average.values)
 
 
 def test_curvature_of_products_and_of_the_globe():
@@ -574,7 +574,7 @@ def test_bundles_of_tensors(monkeypatch):
         < 1e-5
     )
     assert difference(bundle.curvature().gaussian, usual.curvature().gaussian) < 1e-6
-    assert bundle.hodge().values.shape == usual.hodge().values.shape
+    assert bundle.hodge().average.values.shape == usual.hodge().average.values.shape
     assert streamlines(bundle, parts.rotational, points[:2], steps=2).shape == (2, 3, 3)
 
 
