@@ -22,7 +22,7 @@ from ..errors import (
     RankDeficientError,
     warn,
 )
-from ..operators.laplacian import fold, unfold
+from ..operators.base import fold, unfold
 from ..parallel import threads_by_size
 from .curvature import fit_surface
 from .derivatives import Derivatives, to_tensor

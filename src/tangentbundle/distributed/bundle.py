@@ -18,13 +18,14 @@ from ..bundle_operators import BundleSignals
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
-from ..filters.expansion import Band, expand
 from ..geometry.dimension import DimensionRule
 from ..geometry.kernels import Kernel, check_kernel
 from ..geometry.pipeline import Scale, sorted_cloud
 from ..operators import Generator
 from ..operators.calibration import calibrated_scale
-from ..operators.moments import chebyshev_moments, recurrence
+from ..operators.expansion import Band, expand
+from ..operators.moments import chebyshev_moments
+from ..operators.product import recurrence
 from .cloud import Geometry, PartitionedCloud, load_array, save_array
 from .matrix import PartitionedMatrix, build_all, component_labels, resolve_geometry
 
