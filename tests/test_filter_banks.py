@@ -7,7 +7,7 @@ import torch
 from filter_spaces import METHODS, SPACES, count_products, errors, filters_at, laplacian
 
 import tangentbundle as tb
-from tangentbundle.operators import moments
+from tangentbundle.operators import product
 from tangentbundle.operators.methods import MAX_CACHED_BANKS
 from tangentbundle.testing import random_signal
 
@@ -34,7 +34,7 @@ def test_a_bank_shares_its_products(monkeypatch):
     lap = laplacian()
     x = random_signal(lap)
     bank = [tb.Heat(t * lap.scale) for t in (1.0, 10.0, 50.0, 100.0)]
-    calls = count_products(monkeypatch, moments, "step")
+    calls = count_products(monkeypatch, product, "step")
     alone = []
     for h in bank:
         h(lap, x, tb.Chebyshev())

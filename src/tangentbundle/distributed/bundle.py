@@ -25,7 +25,8 @@ from ..geometry.scale import scale_from
 from ..operators import Generator
 from ..operators.calibration import calibrated_scale
 from ..operators.expansion import Band, expand
-from ..operators.moments import chebyshev_moments, recurrence
+from ..operators.moments import chebyshev_moments
+from ..operators.product import recurrence
 from ..signals import BundleSignals
 from .cloud import Geometry, PartitionedCloud, load_array, save_array
 from .matrix import (
