@@ -5,10 +5,10 @@ The generator of the diffusion has the rates :math:`q_{ij} \ge 0` of ``Stencils`
 
 .. math:: (\Delta y)_i = \sum_j q_{ij}\,(O_{ij}\, y_j - y_i) .
 
-At a boundary heat leaves as if the space went on. The drift :math:`b_i` of the points there makes the
-normal derivative small; what it should be, if heat falls off as :math:`e^{-r/\sqrt t}` and the way r
-meets the boundary at an angle with the cosine c, is :math:`-c\,u/\sqrt t`, and the diagonal gains
-:math:`c \sqrt t\, |b_i|`. Heat that were reflected would point along the boundary there.
+At a boundary heat leaves as if the space went on. The drift :math:`b_i` of the points there makes
+the normal derivative small. What it should be, if heat falls off as :math:`e^{-r/\sqrt t}` and
+meets the boundary at an angle with the cosine c, is :math:`-c\,u/\sqrt t`, so the diagonal gains
+:math:`c \sqrt t\, |b_i|`. Without it directions would be along the boundary there.
 
 After a short time there is next to no heat far from its source, and an error that is small beside
 the largest value is large beside those: directions would mean nothing there. Two solvers have small
@@ -58,7 +58,7 @@ from the source, and it converges when it has arrived everywhere."""
 
 
 MEAN_COSINE = 0.7
-"""Cosine c of the angle at which the ways meet a boundary: between that of ways straight outward and
+"""Cosine c of the angle at which ways meet a boundary: between that of ways straight outward and
 that of ways along it."""
 
 
@@ -113,7 +113,7 @@ class DirectStep(HeatStep):
         scaled = self.time * self.rates
         shape = (self.num_points, self.num_points)
         jumps = sparse.coo_array((scaled, (self.rows, self.columns)), shape=shape)
-        return _factorise(sparse.diags_array(self.decay) - jumps)
+        return factorise(sparse.diags_array(self.decay) - jumps)
 
     @cached_property
     def _factors_of_fields(self):
@@ -125,11 +125,11 @@ class DirectStep(HeatStep):
         size = self.num_points * self.rank
         entries = (blocks.ravel(), (rows.ravel(), columns.ravel()))
         jumps = sparse.coo_array(entries, shape=(size, size))
-        return _factorise(sparse.diags_array(self.decay.repeat(self.rank)) - jumps)
+        return factorise(sparse.diags_array(self.decay.repeat(self.rank)) - jumps)
 
 
-def _factorise(matrix: sparse.sparray):
-    """The factors of a matrix whose diagonal dominates, without pivoting."""
+def factorise(matrix: sparse.sparray):
+    """The factors of a sparse matrix whose diagonal dominates, without pivoting."""
     return splu(
         sparse.csc_matrix(matrix),
         permc_spec="MMD_AT_PLUS_A",
@@ -246,10 +246,14 @@ def _sweep(order, indptr, columns, probabilities, maps, source, z):  # pragma: n
     return largest
 
 
+def max_direct_size(dim: int) -> int:
+    """Most unknowns of a factorisation in d dimensions."""
+    return MAX_DIRECT_SIZE.get(dim, MAX_DIRECT_SIZE_OF_SOLIDS)
+
+
 def heat_step(stencils: Stencils, time: float) -> HeatStep:
     """The step for these points: direct where the factors fit, iterative otherwise."""
     rank = stencils.maps.shape[1]
-    max_size = MAX_DIRECT_SIZE.get(rank, MAX_DIRECT_SIZE_OF_SOLIDS)
-    if stencils.num_points * rank <= max_size:
+    if stencils.num_points * rank <= max_direct_size(rank):
         return DirectStep(stencils, time)
     return ConditionedStep(stencils, time)

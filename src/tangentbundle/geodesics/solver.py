@@ -45,7 +45,7 @@ from ..errors import (
 )
 from ..geometry.stencils import Stencils, tangent_steps
 from ..geometry.transport import closest_orthogonal
-from .heat import HeatStep, heat_step
+from .heat import HeatStep, factorise, heat_step, max_direct_size
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -69,6 +69,9 @@ tenth."""
 
 LEAST_AGREEMENT = 1e-3
 """Share of its weight that every edge keeps, so that no point is cut off."""
+
+MIN_LENGTH = 0.01
+"""Least length of an edge in its weight, in mean lengths: points may coincide."""
 
 DISTANCE_TOLERANCE = 1e-8
 """Relative residual of the equations for distances."""
@@ -345,7 +348,7 @@ class GeodesicSolver:
             outward = steps[apart] / lengths[apart]
             directions[neighbors[apart]] = np.einsum("kij,kj->ki", maps[apart], outward)
             directions[row] = 0.0
-        distances = self._integrate(directions, rows, start=self._varadhan(heat, reached))
+        distances = self._integrate(directions, rows, heat)
         distances[~reached] = np.inf
         return distances, directions
 
@@ -364,36 +367,70 @@ class GeodesicSolver:
         usable = reached[:, None] & (lengths > 0)
         return np.divide(gradient, lengths, where=usable, out=np.zeros_like(gradient))
 
-    def _integrate(self, directions: np.ndarray, rows: np.ndarray, start: np.ndarray) -> np.ndarray:
+    def _integrate(self, directions: np.ndarray, rows: np.ndarray, heat: np.ndarray) -> np.ndarray:
         """The function ``(n,)`` that is zero at the sources and grows along unit vectors
-        ``(n, d)``."""
+        ``(n, d)``; within the region of each source by itself."""
         tails = self.stencils.rows.numpy()
         heads = self.stencils.columns.numpy()
         steps = self.stencils.steps.numpy()
+        lengths = self.stencils.lengths.numpy()
         transported = np.einsum("eij,ej->ei", self.stencils.maps.numpy(), directions[heads])
         growth = 0.5 * ((directions[tails] + transported) * steps).sum(axis=1)
         cosines = (directions[tails] * transported).sum(axis=1)
         agreement = np.maximum(np.maximum(cosines, 0.0) ** AGREEMENT_POWER, LEAST_AGREEMENT)
+        radii, nearest_rows = self._radii_around(rows)
         # next to a source distances are the lengths of steps from it
-        radii = self._radii_around(rows)
         is_near = np.isfinite(radii[tails]) & np.isfinite(radii[heads])
         growth[is_near] = radii[heads[is_near]] - radii[tails[is_near]]
         agreement[is_near] = 1.0
-        squares = np.maximum(self.stencils.lengths.numpy() ** 2, 1e-300)
+        regions = self._regions(heat, nearest_rows)
+        is_within = regions[tails] == regions[heads]
+        squares = np.maximum(lengths, MIN_LENGTH * lengths.mean()) ** 2
+        is_free = heat > 0
+        is_free[rows] = False
         distances = _potential(
-            tails, heads, weights=agreement / squares, growth=growth, zeros=rows, start=start
+            tails,
+            heads,
+            weights=np.where(is_within, agreement / squares, 0.0),
+            growth=growth,
+            is_free=is_free,
+            dim=self.bundle.dim,
         )
         return np.maximum(distances, 0.0)
 
-    def _radii_around(self, rows: np.ndarray) -> np.ndarray:
-        """The length of the shortest step from a source ``(n,)``, infinite beyond."""
+    def _regions(self, heat: np.ndarray, nearest_rows: np.ndarray) -> np.ndarray:
+        """The source that the heat of each point comes from ``(n,)``: steps to the warmest
+        neighbour end there. Next to sources it is given."""
+        tails = self.stencils.rows.numpy()
+        heads = self.stencils.columns.numpy()
+        n = self.bundle.num_points
+        by_heat = np.lexsort([heat[heads], tails])
+        is_last = np.append(tails[by_heat][1:] != tails[by_heat][:-1], True)
+        candidates = np.arange(n)
+        candidates[tails[by_heat][is_last]] = heads[by_heat][is_last]
+        warmest = np.where(heat[candidates] > heat, candidates, np.arange(n))
+        is_known = nearest_rows >= 0
+        warmest[is_known] = nearest_rows[is_known]
+        while True:
+            further = warmest[warmest]
+            if (further == warmest).all():
+                return warmest
+            warmest = further
+
+    def _radii_around(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The length of the shortest step from a source ``(n,)``, infinite beyond, and that source,
+        -1 beyond."""
         radii = np.full(self.bundle.num_points, np.inf)
+        nearest = np.full(self.bundle.num_points, -1)
         for row in rows:
             neighbors, steps, _ = self._neighbors_of(int(row))
             lengths = np.linalg.norm(steps, axis=1)
-            radii[neighbors] = np.minimum(radii[neighbors], lengths)
+            is_nearer = lengths < radii[neighbors]
+            radii[neighbors[is_nearer]] = lengths[is_nearer]
+            nearest[neighbors[is_nearer]] = row
         radii[rows] = 0.0
-        return radii
+        nearest[rows] = rows
+        return radii, nearest
 
     # What the bundle knows, on the host and along the curve.
 
@@ -431,32 +468,32 @@ def _potential(
     *,
     weights: np.ndarray,
     growth: np.ndarray,
-    zeros: np.ndarray,
-    start: np.ndarray,
+    is_free: np.ndarray,
+    dim: int,
 ) -> np.ndarray:
-    """The function ``(n,)`` whose differences along edges fit their ``growth`` best, zero at some
-    points; by conjugate gradients from an estimate ``start``."""
-    n = len(start)
+    """The function ``(n,)`` whose differences along edges fit their ``growth`` best, zero at points
+    that are not free."""
+    n = len(is_free)
     one_way = sparse.coo_array((weights, (tails, heads)), shape=(n, n)).tocsr()
     both_ways = one_way + one_way.T
     degrees = np.asarray(both_ways.sum(axis=1)).ravel()
     gains = np.bincount(heads, weights * growth, minlength=n)
     losses = np.bincount(tails, weights * growth, minlength=n)
-    is_free = np.ones(n, bool)
-    is_free[zeros] = False
     matrix = (sparse.diags_array(degrees) - both_ways).tocsr()[is_free][:, is_free]
-    solution, status = cg(
+    right = (gains - losses)[is_free]
+    potential = np.zeros(n)
+    if n <= max_direct_size(dim):
+        potential[is_free] = factorise(matrix).solve(right)
+        return potential
+    potential[is_free], status = cg(
         matrix,
-        (gains - losses)[is_free],
-        x0=(start - start[zeros].mean())[is_free],
+        right,
         rtol=DISTANCE_TOLERANCE,
         maxiter=10 * n,
         M=sparse.diags_array(1.0 / degrees[is_free]),
     )
     if status != 0:
         raise ConvergenceError("distances did not converge. Give a larger time.")
-    potential = np.zeros(n)
-    potential[is_free] = solution
     return potential
 
 
