@@ -584,7 +584,8 @@ class TangentBundle(BundleSignals):
 
     @threads_by_size
     def distance(self, sources: Array) -> Array:
-        """The geodesic distance to the nearest source, ``(n,)``; see ``GeodesicSolver.distance``."""
+        """The geodesic distance to the nearest source, ``(n,)``; see
+        ``GeodesicSolver.distance``."""
         return self._geodesics.distance(sources)
 
     @threads_by_size

@@ -37,8 +37,8 @@ NEIGHBORS_PER_EQUATION = 6
 the points have no exact stencil, with 6 none."""
 
 MAX_DOUBLINGS = 2
-"""How often the neighbours of points without an exact stencil are doubled: at gaps, the nearest ones
-lie on one side."""
+"""How often the neighbours of points without an exact stencil are doubled: at gaps, the nearest
+ones lie on one side."""
 
 EXACT = 1e-8
 """Residual of the equations below which a stencil is exact."""
