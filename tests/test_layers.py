@@ -30,6 +30,7 @@ ORDER = [
     "sheaf",
     "calculus",
     "diagnostics",
+    "geodesics",
     "batch",
     "signals",
     "edge_weights",

@@ -17,6 +17,7 @@ from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplac
 from .diagnostics import Diagnosis, diagnose
 from .edge_weights import EdgeWeights, KernelWeights, MeshWeights
 from .errors import InvalidInputError
+from .geodesics import GeodesicSolver
 from .geometry.cloud import PointCloud
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import EstimatedFrames, PCASettings, TangentFrames, estimate_frames
@@ -572,6 +573,39 @@ class TangentBundle(BundleSignals):
         """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of
         ``gradient``."""
         return Derivatives(self._without_gradients(), **options).curl()
+
+    # Geodesics.
+
+    def geodesics(self, *, time: float | None = None) -> GeodesicSolver:
+        """A solver for transport, distances and logarithms from many sources: what they share is
+        computed once."""
+        return GeodesicSolver(self, time=time)
+
+    @cached_property
+    def _geodesics(self) -> GeodesicSolver:
+        return self.geodesics()
+
+    @threads_by_size
+    def transport(self, sources: Array, vectors: Array) -> Array:
+        """Parallel transport of vectors from sources to all points, along shortest geodesics; see
+        ``GeodesicSolver.transport``."""
+        return self._geodesics.transport(sources, vectors)
+
+    @threads_by_size
+    def distance(self, sources: Array) -> Array:
+        """The geodesic distance to the nearest source, ``(n,)``; see
+        ``GeodesicSolver.distance``."""
+        return self._geodesics.distance(sources)
+
+    @threads_by_size
+    def log_map(self, source: int) -> Array:
+        """Normal coordinates about a point, ``(n, d)``; see ``GeodesicSolver.log_map``."""
+        return self._geodesics.log_map(source)
+
+    @threads_by_size
+    def extend(self, sources: Array, values: Array) -> Array:
+        """Values at sources to all points, that of the nearest; see ``GeodesicSolver.extend``."""
+        return self._geodesics.extend(sources, values)
 
     @threads_by_size
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:

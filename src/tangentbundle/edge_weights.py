@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from .arrays import Array, positive_integer
@@ -15,6 +16,7 @@ from .errors import InvalidInputError
 from .geometry.frames import median
 from .geometry.kernels import Kernel
 from .geometry.mesh import IntrinsicMesh, Triangulation
+from .geometry.stencils import Stencils, positive_stencils, tangent_steps
 from .operators import Calibration, Laplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
@@ -47,6 +49,11 @@ class EdgeWeights(ABC):
         self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
     ) -> Laplacian:
         """The connection Laplacian; the arguments are those of ``TangentBundle.laplacian``."""
+
+    @abstractmethod
+    def stencils(self, bundle: TangentBundle, frames: Tensor) -> Stencils:
+        """Neighbours with positive rates of diffusion, for heat of a short time, from the tangent
+        bases ``(n, D, d)`` along the curve."""
 
     @abstractmethod
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
@@ -102,6 +109,9 @@ class KernelWeights(EdgeWeights):
         constant = self.kernel.calibration(bundle.dim)
         return calibrated_scale(calibrate, constant, self.eps, bundle.dim, moments)
 
+    def stencils(self, bundle: TangentBundle, frames: Tensor) -> Stencils:
+        return positive_stencils(bundle.cloud, frames)
+
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
         return type(bundle).from_frames(points, frames, eps=self.eps, kernel=self.kernel)
 
@@ -134,6 +144,30 @@ class MeshWeights(EdgeWeights):
             areas=mesh.areas,
             mesh=mesh.triangulation,
             eps=float(mesh.graph.distances.square().mean()),
+        )
+
+    def stencils(self, bundle: TangentBundle, frames: Tensor) -> Stencils:
+        graph = bundle.sorted_graph
+        rows = graph.rows
+        columns = graph.indices.long()
+        points = bundle.cloud.points
+        steps = tangent_steps(points[columns] - points[rows], frames.double()[rows])
+        lengths = torch.linalg.vector_norm(steps, dim=1)
+        # a flipped edge is longer along the surface than in space
+        steps = steps * (graph.distances / lengths.clamp_min(1e-300))[:, None]
+        rates = self.cotangents.clamp_min(0.0) / self.areas[rows]
+        is_used = rates > 0
+        moments = torch.zeros(bundle.num_points, 2, dtype=torch.float64)
+        moments.index_add_(0, rows, rates[:, None] * steps)
+        drift = torch.linalg.vector_norm(moments, dim=1)
+        drift[~self.mesh.is_on_boundary[bundle.cloud.curve_order]] = 0.0
+        return Stencils(
+            rows=rows[is_used],
+            columns=columns[is_used],
+            rates=rates[is_used],
+            steps=steps[is_used],
+            maps=bundle.connection.blocks(is_used).double(),
+            drift=drift,
         )
 
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:

@@ -181,6 +181,10 @@ class BoundaryWarning(TangentBundleWarning):
     """The answer depends on a convention at the boundary of the data."""
 
 
+class AmbiguousTransportWarning(TangentBundleWarning):
+    """Points that several shortest geodesics reach, with different transports."""
+
+
 class DivergedWarning(TangentBundleWarning):
     """Training diverged; the best weights before that are used."""
 

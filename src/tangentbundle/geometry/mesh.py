@@ -39,6 +39,19 @@ class Triangulation:
     boundary: int
     flipped: int
 
+    @property
+    def is_on_boundary(self) -> Tensor:
+        """Whether each of the user's vertices lies on the boundary, ``(n,)``."""
+        corners = self.faces
+        edges = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]])
+        n = int(corners.max()) + 1
+        forward = edges[:, 0] * n + edges[:, 1]
+        backward = edges[:, 1] * n + edges[:, 0]
+        is_single = ~np.isin(forward, backward)
+        on_boundary = np.zeros(n, bool)
+        on_boundary[edges[is_single]] = True
+        return torch.from_numpy(on_boundary)
+
     def __str__(self) -> str:
         return (
             f"{len(self.faces)} triangles, {self.boundary} boundary edges, {self.flipped} "

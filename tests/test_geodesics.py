@@ -1,0 +1,266 @@
+"""Transport, distance, logarithm and nearest values along geodesics: exact spaces, invariances,
+and the solvers against each other."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.transform import Rotation
+
+import tangentbundle as tb
+from tangentbundle.errors import AmbiguousTransportWarning, InvalidInputError, ShapeError
+from tangentbundle.geodesics.heat import ConditionedStep, DirectStep
+
+
+def sphere_truth(points, source, vector):
+    """Transport of a vector along great circles, distances, and logarithms in ambient space."""
+    base = points[source]
+    angles = np.arccos(np.clip(points @ base, -1.0, 1.0))
+    outward = points - (points @ base)[:, None] * base
+    outward /= np.maximum(np.linalg.norm(outward, axis=1, keepdims=True), 1e-300)
+    along = (outward @ vector)[:, None]
+    turned = np.cos(angles)[:, None] * outward - np.sin(angles)[:, None] * base
+    return vector - along * outward + along * turned, angles, angles[:, None] * outward
+
+
+def angles_between(a, b):
+    cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    return np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
+
+
+def tangent_vector(points, source, seed=0):
+    vector = np.random.default_rng(seed).standard_normal(points.shape[1])
+    return vector - points[source] * (points[source] @ vector)
+
+
+def quiet(call, *args):
+    """Calls to the cut locus, whose warning is not at issue."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AmbiguousTransportWarning)
+        return call(*args)
+
+
+def uv_sphere(rows, columns):
+    """Vertices and triangles of a globe."""
+    polar = np.pi * np.arange(1, rows) / rows
+    around = 2 * np.pi * np.arange(columns) / columns
+    theta, phi = np.meshgrid(polar, around, indexing="ij")
+    ring = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
+    vertices = np.concatenate([ring.reshape(-1, 3), [[0, 0, 1], [0, 0, -1]]])
+    top, bottom = len(vertices) - 2, len(vertices) - 1
+    faces = []
+    for j in range(columns):
+        k = (j + 1) % columns
+        faces.append([top, j, k])
+        faces.append([bottom, (rows - 2) * columns + k, (rows - 2) * columns + j])
+        for i in range(rows - 2):
+            a, b = i * columns + j, i * columns + k
+            faces.append([a, a + columns, b + columns])
+            faces.append([a, b + columns, b])
+    return vertices, np.array(faces)
+
+
+LIMITS = {(2, 2000): (2.0, 0.02, 0.04), (2, 8000): (1.0, 0.01, 0.02), (3, 4000): (4.0, 0.03, 0.08)}
+"""Median error of directions in degrees, of distances and of logarithms, relative."""
+
+
+@pytest.mark.parametrize(("dim", "n"), LIMITS)
+def test_spheres(dim, n):
+    points = tb.manifolds.Sphere(dim).sample(n, seed=1)
+    bundle = tb.TangentBundle.from_points(points, dim=dim)
+    vector = tangent_vector(points, 7)
+    transported, distances, logarithms = sphere_truth(points, 7, vector)
+    near = (distances < 0.8 * np.pi) & (distances > 0)
+    degrees, relative, of_logarithms = LIMITS[dim, n]
+    ours = quiet(bundle.transport, 7, vector)
+    assert np.median(angles_between(ours[near], transported[near])) < degrees
+    lengths = np.linalg.norm(ours, axis=1) / np.linalg.norm(vector)
+    assert np.abs(lengths - 1).max() < 1e-3  # up to the part that the frame of the source drops
+    errors = np.abs(bundle.distance(7) - distances)[near] / distances[near]
+    assert np.median(errors) < relative
+    at_source = quiet(bundle.log_map, 7) @ bundle.frames[7].T
+    errors = np.linalg.norm(at_source - logarithms, axis=1)[near] / distances[near]
+    assert np.median(errors) < of_logarithms
+
+
+def test_meshes_of_spheres():
+    vertices, faces = uv_sphere(40, 60)
+    bundle = tb.TangentBundle.from_mesh(vertices, faces)
+    source = 20 * 60
+    vector = tangent_vector(vertices, source)
+    transported, distances, _ = sphere_truth(vertices, source, vector)
+    near = (distances < 0.8 * np.pi) & (distances > 0)
+    ours = quiet(bundle.transport, source, vector)
+    assert np.median(angles_between(ours[near], transported[near])) < 1.0
+    errors = np.abs(bundle.distance(source) - distances)[near] / distances[near]
+    assert np.median(errors) < 0.02
+
+
+@pytest.mark.parametrize(("dims", "limit"), [(1, 0.01), (2, 0.1), (3, 0.15)])
+def test_flat_spaces_have_vectors_that_do_not_turn(dims, limit):
+    rng = np.random.default_rng(dims)
+    points = rng.random((1500, dims))
+    frames = np.tile(np.eye(dims), (1500, 1, 1))
+    bundle = tb.TangentBundle.from_frames(points, frames)
+    vector = rng.standard_normal(dims)
+    np.testing.assert_allclose(bundle.transport(3, vector), np.tile(vector, (1500, 1)), atol=1e-9)
+    exact = points - points[3]
+    lengths = np.linalg.norm(exact, axis=1)
+    errors = np.linalg.norm(bundle.log_map(3) - exact, axis=1)
+    # most of these few points are near the boundary
+    assert np.median(errors[lengths > 0] / lengths[lengths > 0]) < limit
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_do_not_depend_on_rotation_unit_origin_and_order(seed):
+    rng = np.random.default_rng(seed)
+    points = tb.manifolds.Torus(R=1.0, r=0.5).sample(1200, seed=seed)
+    vectors = rng.standard_normal((2, 3))
+    turn = Rotation.random(random_state=seed).as_matrix()
+    order = rng.permutation(len(points))
+    scale = 10.0 ** rng.uniform(-3, 3)
+    moved = (scale * points @ turn.T + rng.standard_normal(3))[order]
+    place = np.argsort(order)
+    before = tb.TangentBundle.from_points(points)
+    after = tb.TangentBundle.from_points(moved)
+    sources = np.array([5, 700])
+    there = place[sources]
+    distances = before.distance(sources)
+    np.testing.assert_allclose(after.distance(there)[place] / scale, distances, atol=1e-5)
+    transported = quiet(before.transport, sources, vectors)
+    again = quiet(after.transport, there, vectors @ turn.T)[place] @ turn
+    unambiguous = np.linalg.norm(again - transported, axis=1) < 1e-3
+    assert unambiguous.mean() > 0.99
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_both_solvers_agree_at_every_point(dim):
+    points = tb.manifolds.Sphere(dim).sample(800, seed=0)
+    solver = tb.TangentBundle.from_points(points, dim=dim).geodesics()
+    rows = np.array([3, 200])
+    answers = []
+    for kind in (DirectStep, ConditionedStep):
+        solver.__dict__["_step"] = kind(solver.stencils, solver.time)
+        heat = solver._heat(rows, np.ones((2, 1)))[:, 0]
+        vectors = solver._heat_of_vectors(rows, np.ones((2, dim, 1)))[:, :, 0]
+        answers.append((heat, vectors))
+    direct, conditioned = answers
+    np.testing.assert_allclose(conditioned[0], direct[0], rtol=1e-2)
+    errors = np.linalg.norm(conditioned[1] - direct[1], axis=1)
+    assert (errors < 1e-2 * direct[0]).all()
+
+
+def test_heat_is_accurate_where_next_to_none_arrives():
+    n = 4000
+    x = np.linspace(0.0, 1.0, n)[:, None]
+    bundle = tb.TangentBundle.from_frames(x, np.ones((n, 1, 1)))
+    solver = bundle.geodesics(time=(1.0 / 200) ** 2)
+    heat = solver._heat(solver._rows(0), np.ones((1, 1)))[:, 0]
+    heat = heat[np.argsort(solver._numbers)]
+    assert heat.min() < 1e-80
+    rates = -np.diff(np.log(heat))[100:-100] * (n - 1)
+    assert np.abs(rates / 200 - 1).max() < 0.02
+    np.testing.assert_allclose(bundle.distance(0), x[:, 0], atol=2e-3)
+
+
+def test_several_sources():
+    points = tb.manifolds.Sphere(2).sample(3000, seed=2)
+    bundle = tb.TangentBundle.from_points(points)
+    sources = [10, 1500, 2500]
+    exact = np.arccos(np.clip(points @ points[sources].T, -1, 1))
+    nearest = exact.argmin(axis=1)
+    gap = np.partition(exact, 1, axis=1)[:, 1] - exact.min(axis=1)
+    errors = np.abs(bundle.distance(sources) - exact.min(axis=1))
+    assert np.median(errors) < 0.04 and errors.max() < 0.3  # largest between the sources
+    values = np.array([1.0, -2.0, 5.0])
+    extended = bundle.extend(sources, values)
+    assert extended.min() >= -2.0 - 1e-9 and extended.max() <= 5.0 + 1e-9
+    clear = gap > 0.6
+    closest = np.abs(extended[:, None] - values).argmin(axis=1)
+    assert (closest == nearest)[clear].all()
+    lengths = np.array([1.0, 2.0, 3.0])
+    vectors = np.stack([tangent_vector(points, s) for s in sources])
+    vectors *= (lengths / np.linalg.norm(vectors, axis=1))[:, None]
+    transported = quiet(bundle.transport, sources, vectors)
+    sizes = np.linalg.norm(transported, axis=1)
+    closest = np.abs(sizes[:, None] - lengths).argmin(axis=1)
+    assert (closest == nearest)[clear].all()
+
+
+def test_maps_are_orthogonal_and_the_identity_at_the_source():
+    points = tb.manifolds.Sphere(3).sample(600, seed=0)
+    solver = tb.TangentBundle.from_points(points, dim=3).geodesics()
+    maps = quiet(solver.transport_maps, 4)
+    np.testing.assert_allclose(
+        maps @ maps.swapaxes(1, 2), np.tile(np.eye(3), (600, 1, 1)), atol=1e-9
+    )
+    np.testing.assert_allclose(maps[4], np.eye(3), atol=0.02)
+
+
+def test_what_is_not_connected():
+    left = tb.manifolds.Sphere(2).sample(500, seed=0)
+    points = np.concatenate([left, left + np.array([10.0, 0, 0])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bundle = tb.TangentBundle.from_points(points, neighbors=20)
+    distances = bundle.distance(0)
+    assert np.isfinite(distances[:500]).all() and np.isinf(distances[500:]).all()
+    transported = quiet(bundle.transport, 0, [0.0, 1.0, 0.0])
+    assert np.isfinite(transported).all() and (transported[500:] == 0).all()
+    extended = bundle.extend([0, 1], [[1.0, 2.0], [3.0, 4.0]])
+    assert extended.shape == (1000, 2) and np.isfinite(extended).all()
+
+
+def test_non_orientable_surfaces():
+    u, v = np.meshgrid(np.linspace(0, 2 * np.pi, 120, endpoint=False), np.linspace(-0.3, 0.3, 9))
+    u, v = u.ravel(), v.ravel()
+    ring = 1 + v * np.cos(u / 2)
+    points = np.stack([ring * np.cos(u), ring * np.sin(u), v * np.sin(u / 2)], axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bundle = tb.TangentBundle.from_points(points, dim=2)
+        across = bundle.transport(4 * 120, [0.0, 0.0, 1.0])
+    assert np.isfinite(across).all()
+
+
+def test_the_cut_locus_is_warned_of():
+    points = tb.manifolds.Sphere(2).sample(2000, seed=0)
+    bundle = tb.TangentBundle.from_points(points)
+    with pytest.warns(AmbiguousTransportWarning):
+        bundle.transport(0, tangent_vector(points, 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_kinds_of_arrays(dtype):
+    points = torch.as_tensor(tb.manifolds.Sphere(2).sample(600, seed=0), dtype=dtype)
+    bundle = tb.TangentBundle.from_points(points)
+    vectors = torch.ones(3, dtype=dtype)
+    assert quiet(bundle.transport, 0, vectors).dtype == dtype
+    assert quiet(bundle.transport, [0, 5], torch.ones(2, 3, 4, dtype=dtype)).shape == (600, 3, 4)
+    assert bundle.distance(torch.tensor([0, 3])).dtype == dtype
+    assert quiet(bundle.log_map, 0).shape == (600, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (InvalidInputError, lambda b: b.distance(600)),
+        (InvalidInputError, lambda b: b.distance(-1)),
+        (InvalidInputError, lambda b: b.distance([0, 0])),
+        (InvalidInputError, lambda b: b.distance([0.5])),
+        (InvalidInputError, lambda b: b.distance([])),
+        (InvalidInputError, lambda b: b.log_map([0, 1])),
+        (ShapeError, lambda b: b.transport(0, [1.0, 0.0])),
+        (ShapeError, lambda b: b.transport([0, 1], [[1.0, 0.0, 0.0]])),
+        (InvalidInputError, lambda b: b.transport(0, [np.nan, 0.0, 0.0])),
+        (ShapeError, lambda b: b.extend([0, 1], [1.0])),
+        (InvalidInputError, lambda b: b.extend([0, 1], [1.0, np.inf])),
+        (InvalidInputError, lambda b: b.geodesics(time=0.0)),
+        (InvalidInputError, lambda b: b.scalar().distance(0)),
+    ],
+)
+def test_bad_input(error, call):
+    bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(600, seed=0))
+    with pytest.raises(error):
+        call(bundle)
