@@ -16,6 +16,7 @@ MODULES = (
     "geometry.kernels",
     "operators",
     "calculus",
+    "geodesics",
     "filters",
     "nn",
     "training",
