@@ -202,15 +202,20 @@ class _Walk:
         self.columns = columns
         self.probabilities = probabilities
 
+    def sweep(
+        self, order: np.ndarray, maps: np.ndarray, source: np.ndarray, z: np.ndarray
+    ) -> float:
+        """Go over the points of ``z`` (n, d, c) in an order; see ``_sweep``."""
+        return _sweep(order, self.indptr, self.columns, self.probabilities, maps, source, z)
+
 
 def _solve(walk: _Walk, maps: np.ndarray, source: np.ndarray, start: float) -> np.ndarray:
     r"""The solution of :math:`z_i = \sum_j p_{ij} O_{ij} z_j + s_i` ``(n, d, c)``: sweeps of Gauss
     and Seidel, outward from the sources and back, from a constant ``start``."""
     z = np.full(source.shape, start)
-    arrays = (walk.indptr, walk.columns, walk.probabilities, maps, source, z)
     for _ in range(MAX_SWEEPS):
-        _sweep(walk.order, *arrays)
-        change = _sweep(walk.order[::-1], *arrays)
+        walk.sweep(walk.order, maps, source, z)
+        change = walk.sweep(walk.order[::-1], maps, source, z)
         if change <= TOLERANCE:
             return z
     raise ConvergenceError(

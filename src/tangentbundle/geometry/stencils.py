@@ -185,8 +185,7 @@ def _stencils_of_nearest(
     steps = tangent_steps(points[neighbors] - points[rows][:, None], bases[rows])
     rates = torch.empty((len(rows), count), dtype=torch.float64)
     residuals = torch.empty(len(rows), dtype=torch.float64)
-    arrays = (steps.numpy(), rates.numpy(), residuals.numpy())
-    run_ranges(_solve_rows, len(rows), *arrays, grain=256)
+    run_ranges(_solve_rows, len(rows), steps.numpy(), rates.numpy(), residuals.numpy(), grain=256)
     places, numbers = (rates > 0).nonzero(as_tuple=True)
     edges = _Edges(
         places=places,
