@@ -26,7 +26,6 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
 from tangentbundle.estimators import NeighborMean, SpectralFilter
-from tangentbundle.io.summary import short_name
 
 from .general import held
 from .harness import Row, load, print_table, save
@@ -180,7 +179,7 @@ def once(space: str, n: int, draw: int) -> Row:
         "space": space,
         "n": n,
         "draw": draw,
-        "model": denoiser.scores_[0].model,
+        "model": denoiser.scores_[0].name,
         "dim": denoiser.frames_.shape[2],
     }
     row |= {"error": error(answer), "in50": in50, "in90": in90, "seconds": seconds}
@@ -195,7 +194,7 @@ def means(rows: Sequence[Row]) -> list[Row]:
     found = []
     for space, n in product(SPACES, SIZES):
         if draws := [row for row in rows if (row["space"], row["n"]) == (space, n)]:
-            models = [short_name(row["model"], 22) for row in draws]
+            models = [row["model"][:22] for row in draws]
             cell: Row = {"space": space, "n": n, "model": max(set(models), key=models.count)}
             found.append(
                 cell

@@ -24,7 +24,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
-from tangentbundle.io.summary import short_name
 
 from .harness import Row, busy, in_new_process, print_table, save
 from .scaling import peak_bytes
@@ -70,7 +69,7 @@ def alone(n: int) -> Row:
     denoiser = tb.FieldDenoiser(random_state=0)
     fit = seconds(lambda: denoiser.fit(points, noisy))
     predict = seconds(lambda: denoiser.predict(points))
-    model = short_name(denoiser.scores_[0].model)
+    model = denoiser.scores_[0].name
     return {
         "n": n,
         "fit_s": fit,

@@ -47,6 +47,7 @@ ORDER = [
     "plot",
     "interop",
     "distributed",
+    "results",
     "experiments",
     "report",
     "testing",

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .errors import UnitsError
+from .errors import (
+    Note,
+    UnitsError,
+)
 
 METRES = {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "km": 1e3, "ft": 0.3048, "mi": 1609.344, "nmi": 1852.0}
 METRES |= {
@@ -72,7 +75,7 @@ def conversion(unit: str, to: str) -> float | None:
 
 
 def common_unit(
-    names: Sequence[str], units: Sequence[str], notes: list[str]
+    names: Sequence[str], units: Sequence[str], notes: list[Note]
 ) -> tuple[str, np.ndarray]:
     """The unit of the first component that has one, and the factors that convert all components to
     it."""
@@ -86,8 +89,8 @@ def common_unit(
                 "its unit."
             )
         if factor != 1.0:
-            notes.append(f"{name} converted from {own} to {unit}")
+            notes.append(Note(f"{name} converted from {own} to {unit}"))
         elif unit and not own:
-            notes.append(f"{name} has no unit: {unit} assumed")
+            notes.append(Note(f"{name} has no unit: {unit} assumed"))
         factors.append(factor)
     return unit, np.array(factors)

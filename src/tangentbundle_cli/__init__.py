@@ -7,16 +7,15 @@ import typer
 
 import tangentbundle as tb
 
+from .decomposition import decompose
 from .fields import inspect, spectrum
-from .filtering import decompose, filter
-from .job import Commands
-from .predict import denoise, forecast, interpolate
+from .filtering import filter
+from .forecasting import forecast
+from .predict import denoise, interpolate
 from .standalone import demo, doctor, reproduce
+from .tool import Commands, as_command
 
-app = typer.Typer(
-    name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False
-)
-for function in (
+COMMANDS = (
     demo,
     inspect,
     denoise,
@@ -27,8 +26,14 @@ for function in (
     spectrum,
     doctor,
     reproduce,
-):
-    app.command()(function)
+)
+"""Functions that are commands; ``--help`` lists them in this order."""
+
+app = typer.Typer(
+    name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False
+)
+for function in COMMANDS:
+    app.command()(as_command(function))
 
 
 def _version(wanted: bool) -> None:

@@ -18,7 +18,11 @@ import torch
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..errors import IsolatedPointsError, TooFewPointsError
+from ..errors import (
+    IsolatedPointsError,
+    Remedy,
+    TooFewPointsError,
+)
 from ..geometry.dimension import DimensionRule, resolve_dimension
 from ..geometry.graph import NeighborGraph, check_memory, radius_graph
 from ..geometry.kernels import Kernel
@@ -90,8 +94,13 @@ def build_frames(cloud: PartitionedCloud, p: int) -> None:
             f"{isolated} of the {graph.num_points} points of partition {p} (first: "
             f"{first_of(graph.isolated, cloud.curve_order[own])[1]}, counted from 0) have no "
             f"neighbour "
-            f"within sqrt(eps) = {radius:.4g}. Give a larger eps=..., or neighbors=..., or remove "
-            "outliers. Mind the units of the coordinates."
+            f"within sqrt(eps) = {radius:.4g}.",
+            Remedy(
+                "Give a larger {eps}, or {neighbors}, or remove outliers. Mind the units of the "
+                "coordinates.",
+                eps=...,
+                neighbors=...,
+            ),
         )
     save_array(part("indptr"), graph.indptr)
     save_array(part("neighbors"), graph.indices)

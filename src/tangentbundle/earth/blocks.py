@@ -18,7 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, MissingColumnsError
+from ..errors import (
+    InvalidInputError,
+    MissingColumnsError,
+    Note,
+)
 from ..extras import extra
 from ..files import only_writer, put, write_atomically
 from ..units import common_unit, conversion
@@ -68,7 +72,7 @@ class GridFields:
         cls,
         ds: xarray.Dataset,
         vectors: Sequence[str] = (),
-        notes: list[str] | None = None,
+        notes: list[Note] | None = None,
         *,
         one_of_many: bool = False,
     ) -> GridFields:

@@ -68,7 +68,8 @@ class Kriging:
         )  # blocks run side by side
         if np.shape(self.noise_std) not in ((), (len(source),)):
             raise ShapeError(
-                f"noise_std must be a number or one for each of {len(source)} points of the source."
+                argument="noise_std",
+                expected=f"a number or one for each of {len(source)} points of the source",
             )
         noise = (
             np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std

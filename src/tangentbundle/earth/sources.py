@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import lzma
 import os
@@ -162,13 +163,13 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
         engine = "zarr" if path.is_dir() else None  # xarray does not know .ZARR
         return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
-        if "decode time" in str(error) and options.get("decode_times", True):
-            text = (
-                f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. "
-                "Change these units."
-            )
-            warn(text, SuspiciousDataWarning)
-            return open_dataset(path, **options, decode_times=False)
+        if options.get("decode_times", True):
+            # Only the units of the times are at fault where the file opens without them.
+            with contextlib.suppress(DamagedFileError):
+                undated = open_dataset(path, **options, decode_times=False)
+                text = f"times are read as numbers, not dates: {str(error).partition('. ')[0]}."
+                warn(text, SuspiciousDataWarning, remedy="Change these units.")
+                return undated
         raise DamagedFileError(
             f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a "
             "package is missing (NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). "

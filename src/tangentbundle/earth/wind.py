@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
-from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..errors import (
+    InvalidInputError,
+    NonFiniteError,
+    Note,
+    ShapeError,
+)
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..timeline import Times, Windows, fill_single_steps
@@ -172,13 +177,14 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData:
     """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its
     variables."""
-    notes: list[str] = []
+    notes: list[Note] = []
     fields = GridFields.of(ds, (u, v) if u or v else (), notes, one_of_many=True)
     titles = [str(ds.attrs[key]) for key in ("title", "source") if ds.attrs.get(key)]
-    notes.insert(0, provenance or "; ".join(titles) or "an xarray dataset")
+    notes.insert(0, Note(provenance or "; ".join(titles) or "an xarray dataset"))
     grid, own, factor = fields.grid, fields.unit, 1.0
     if own and (known := conversion(own, "m/s")):
-        notes += [f"converted from {own} to m/s"] * (known != 1.0)
+        if known != 1.0:
+            notes.append(Note(f"converted from {own} to m/s"))
         own, factor = "m/s", known
     arrays = [_with_time(fields.ds[name], grid.dims) for name in fields.names]
     time = next(d for d in arrays[0].dims if d not in grid.dims)
@@ -187,13 +193,11 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData
     components = grid.to_coordinates(cells)
     if copies := int((grid.cell >= 0).sum()) - len(grid):
         grid.warn_if_copies_differ(cells, components)
-        notes.append(
-            f"{copies} cells at the place of another, such as a pole: the mean of their vectors"
-        )
+        text = f"{copies} cells at the place of another, such as a pole: the mean of their vectors"
+        notes.append(Note(text))
     area = np.ones(len(grid)) if grid.axes is None else grid.areas
-    return from_points(
-        arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes)
-    )
+    history = "; ".join(note.text() for note in notes)
+    return from_points(arrays[0][time].values, grid.lat, grid.lon, components, area, history)
 
 
 def from_grid(

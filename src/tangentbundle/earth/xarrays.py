@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, MissingColumnsError, SuspiciousDataWarning, warn
+from ..errors import (
+    InvalidInputError,
+    MissingColumnsError,
+    MissingValuesNote,
+    Note,
+    Remedy,
+    SuspiciousDataWarning,
+    warn,
+)
 from ..units import conversion
 
 if TYPE_CHECKING:
@@ -164,19 +172,18 @@ def standard_name(name: str, along_axes: bool) -> str:
     return "" if along_axes and found.startswith(("eastward", "northward")) else found
 
 
-def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.ndarray:
+def without_impossible(values: np.ndarray, unit: str, notes: list[Note]) -> np.ndarray:
     """Wind with NaN for components above ``MAX_SPEED``."""
     factor = conversion(unit, "m/s")
     fast = np.abs(values) * factor > MAX_SPEED if factor else np.zeros(0, bool)
     if not fast.any():
         return values
-    notes.append(
-        f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing"
-    )
+    text = f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing"
+    notes.append(MissingValuesNote(text))
     return np.where(fast, np.nan, values)
 
 
-def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArray:
+def without_fill(variable: xarray.DataArray, notes: list[Note]) -> xarray.DataArray:
     """The variable with NaN in cells that hold NetCDF's default fill value, where it does not
     declare its own."""
     if raw := {"_FillValue", "missing_value", "scale_factor", "add_offset"} & {*variable.attrs}:
@@ -203,10 +210,8 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
     missing = np.isclose(variable.values, fill * scale + offset, rtol=rounding, atol=abs(scale) / 2)
     if not missing.any():
         return variable
-    notes.append(
-        f"{int(missing.sum())} values of {variable.name} are the default fill value and count as "
-        "missing"
-    )
+    text = f"{int(missing.sum())} values of {variable.name} are the default fill value and count as"
+    notes.append(MissingValuesNote(f"{text} missing"))
     return variable.astype(np.float64).where(~missing)
 
 
@@ -231,8 +236,12 @@ def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...], t
         raise MissingColumnsError(
             f"expected an eastward and a northward variable, by standard_name or named as "
             f"{EAST[0]}, {NORTH[0]}; "
-            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. "
-            'Name them: vectors=("EAST", "NORTH") or wind=("SPEED", "DIRECTION").'
+            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}.",
+            Remedy(
+                "Name them: {vectors} or {wind}.",
+                vectors=("EAST", "NORTH"),
+                wind=("SPEED", "DIRECTION"),
+            ),
         )
     return ds, EAST_NORTH, wind
 
@@ -296,12 +305,10 @@ def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
     if not pairs:
         return
     shown = "; ".join(", ".join(pair) for pair in pairs[:4]) + "; ..." * (len(pairs) > 4)
-    first, second = pairs[0]
     warn(
-        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not. "
-        f"Name those to use, "
-        f'one pair at a time, as vectors=("{first}", "{second}").',
+        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not.",
         SuspiciousDataWarning,
+        remedy=Remedy("Name those to use, one pair at a time, as {vectors}.", vectors=pairs[0]),
     )
 
 

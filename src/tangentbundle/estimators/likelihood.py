@@ -11,7 +11,10 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from ..errors import ConvergenceError
+from ..errors import (
+    ConvergenceError,
+    Remedy,
+)
 from .covariance import Covariance
 from .observations import JITTER
 from .sites import Pairs, Sites
@@ -135,7 +138,7 @@ def maximize(
     if not found.fun < 1e10:
         raise ConvergenceError(
             f"the covariance {covariance} of these data is not positive definite at any "
-            "parameters tried. Are there coincident points with different vectors and no noise? "
-            "Give noise_std, or remove duplicates."
+            "parameters tried. Are there coincident points with different vectors and no noise?",
+            Remedy("Give {noise_std}, or remove duplicates.", noise_std=...),
         )
     return found.x

@@ -181,6 +181,7 @@ class Score(NamedTuple):
     margin_error: float  # its standard error
     noise: float  # estimated standard deviation of the noise
     seconds: float  # of the fit
+    name: str = ""  # a short one for tables
 
 
 class Posterior(ABC):
@@ -213,6 +214,11 @@ class Model(ABC):
         False  # so simple that it is only chosen where it is clearly better than others
     )
 
+    @property
+    def name(self) -> str:
+        """A short name for tables."""
+        return type(self).__name__
+
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
         """Fit to observations."""
@@ -229,16 +235,19 @@ def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
     values = np.asarray(host(noise_std, "noise_std"), dtype=float)
     if values.shape not in ((), (n,)):
         raise ShapeError(
-            f"noise_std must be a number or one for each of the {n} points, got shape "
-            f"{values.shape}."
+            argument="noise_std",
+            expected=f"a number or one for each of the {n} points",
+            received=f"shape {values.shape}",
         )
     if not np.isfinite(values).all():
         raise NonFiniteError(
-            "noise_std must be finite. Drop points whose noise is not known, or estimate it."
+            remedy="Drop points whose noise is not known, or estimate it.",
+            argument="noise_std",
+            expected="finite",
         )
     if (values < 0).any():
         raise InvalidInputError(
-            "noise_std holds negative numbers; standard deviations are at least 0."
+            "holds negative numbers; standard deviations are at least 0.", argument="noise_std"
         )
     return np.broadcast_to(np.square(values / scale), (n,)).copy()
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from .. import plot
 from ..files import write_atomically
-from ..io.summary import Table
 from ..plot.style import LINES
+from ..results import Table
 from .base import Column, Experiment, Row
 
 MAX_COLUMNS = 100

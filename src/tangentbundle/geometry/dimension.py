@@ -14,7 +14,12 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from ..arrays import positive
-from ..errors import DimensionWarning, InvalidInputError, warn
+from ..errors import (
+    DimensionWarning,
+    InvalidInputError,
+    Remedy,
+    warn,
+)
 from ..parallel import num_threads
 from .frames import MAX_VARIANCES, local_pca, pca_of_nearest
 from .graph import radius_graph
@@ -375,10 +380,13 @@ def _warn_of_sheets(dim: int, dim_across: int, sheets: float) -> None:
     shapes = {1: "curves", 2: "surfaces"}.get(dim, f"sheets of dimension {dim}")
     warn(
         f"the points lie on about {sheets:.0f} {shapes}, such as the rows of a stretched grid, "
-        f"which together span {dim_across} dimensions: the dimension is taken as "
-        f"{dim_across}. Give dim={dim} if each of the {shapes} is a manifold by itself, and "
-        f"dim={dim_across} to silence this.",
+        f"which together span {dim_across} dimensions: the dimension is taken as {dim_across}.",
         DimensionWarning,
+        remedy=Remedy(
+            f"Give {{dim}} if each of the {shapes} is a manifold by itself, and {dim_across} "
+            "instead to silence this.",
+            dim=dim,
+        ),
     )
 
 
@@ -399,8 +407,9 @@ def resolve_dimension(
             or not 1 <= dim <= points.shape[1]
         ):
             raise InvalidInputError(
-                f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got "
-                f"{dim!r}."
+                argument="dim",
+                expected=f"an integer from 1 to the ambient dimension {points.shape[1]}",
+                received=repr(dim),
             )
         return int(dim), None
     local = rule.local(points if isinstance(rule, WidestGap) else np.asarray(points), eps_pca)
@@ -412,8 +421,8 @@ def resolve_dimension(
         }
         warn(
             f"only {agree:.0%} of the points have local dimension {found} (points by dimension: "
-            f"{counts}). The cloud may be noisy, undersampled or a union of pieces; give dim=... "
-            "if you know it.",
+            f"{counts}). The cloud may be noisy, undersampled or a union of pieces.",
             DimensionWarning,
+            remedy=Remedy("Give {dim} if you know it.", dim=...),
         )
     return found, local

@@ -83,8 +83,8 @@ def mesh_frames(
     if len(lost):
         raise RankDeficientError(
             f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} "
-            f"(first: {lost[0] if order is None else order[lost].min()}). Remove them, or give "
-            "frames."
+            f"(first: {lost[0] if order is None else order[lost].min()}).",
+            "Remove them, or give frames.",
         )
     return normal_frames(normals)
 

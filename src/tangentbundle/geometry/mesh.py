@@ -314,8 +314,8 @@ def mesh_geometry(
     if pinched >= 0:
         raise NotManifoldError(
             f"at vertex {order[pinched]} several parts of the mesh meet in a point, so it has no "
-            "tangent plane there. Duplicate the vertex, or use the points alone: "
-            "TangentBundle.from_points(vertices)."
+            "tangent plane there.",
+            "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices).",
         )
     scale = np.where(inside, 2 * np.pi / total, 1.0)
     direction = _directions(points, frames, sense, tails, length, phi, scale)

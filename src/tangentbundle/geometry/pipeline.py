@@ -15,6 +15,7 @@ from ..errors import (
     GlobalNeighborhoodWarning,
     InvalidInputError,
     IsolatedPointsError,
+    Remedy,
     SuspiciousDataWarning,
     TooFewPointsError,
     warn,
@@ -151,8 +152,13 @@ def build_graph(
         raise IsolatedPointsError(
             f"{len(isolated)} of {len(points)} points (first: {first}, "
             f"counted from 0) have no neighbour within sqrt(eps) = {radius:.4g}; their nearest "
-            f"points are {nearest.min():.4g} to {nearest.max():.4g} away. Give a larger eps=..., "
-            "or neighbors=..., or remove outliers. Mind the units of the coordinates."
+            f"points are {nearest.min():.4g} to {nearest.max():.4g} away.",
+            Remedy(
+                "Give a larger {eps}, or {neighbors}, or remove outliers. Mind the units of the "
+                "coordinates.",
+                eps=...,
+                neighbors=...,
+            ),
         ).at_point(first)
     return graph, radius**2 if scale.eps is None else scale.eps
 

@@ -16,6 +16,8 @@ from ..errors import (
     InvalidInputError,
     MemoryLimitError,
     MissingColumnsError,
+    Note,
+    Remedy,
     ShapeError,
 )
 from ..memory import require_memory
@@ -44,7 +46,7 @@ def from_arrays(
     points: np.ndarray,
     data: Arrays,
     request: Request,
-    notes: list[str],
+    notes: list[Note],
     faces: np.ndarray | None = None,
 ) -> Field:
     """A field of points ``(n, D)``, on a mesh if there are triangles ``faces`` ``(f, 3)``.
@@ -54,7 +56,8 @@ def from_arrays(
     """
     if points.ndim != 2:
         raise ShapeError(
-            f"expected points of shape (n, D), got {points.shape}. Choose: points=('NAME',)."
+            f"expected points of shape (n, D), got {points.shape}.",
+            Remedy("Choose: {points}.", points=("NAME",)),
         )
     if faces is not None:
         if points.shape[1] != 3:
@@ -69,7 +72,8 @@ def from_arrays(
     )
     asked, array = replace(request, points=axes, latlon=()), _vector_array(data, points, request)
     if array is not None:
-        notes += [] if request.vectors else [f"vectors: array {array}, guessed by name and shape"]
+        if not request.vectors:
+            notes.append(Note(f"vectors: array {array}, guessed by name and shape"))
         asked = replace(asked, vectors=tuple(f"v{axis}" for axis in axes))
         columns |= zip(asked.vectors, np.moveaxis(real(data[array], array), -1, 0), strict=True)
     found = find_columns([*columns], asked)
@@ -94,7 +98,7 @@ def first_at_place(points: np.ndarray) -> np.ndarray:
 
 
 def _merged(
-    points: np.ndarray, data: Arrays, faces: np.ndarray, request: Request, notes: list[str]
+    points: np.ndarray, data: Arrays, faces: np.ndarray, request: Request, notes: list[Note]
 ) -> tuple[np.ndarray, Arrays, np.ndarray]:
     """A mesh with each vertex once, with the data of the first at its place; refused unless
     ``drop_duplicates``."""
@@ -104,17 +108,17 @@ def _merged(
         return points, data, faces
     if not request.drop_duplicates:
         raise InvalidInputError(
-            f"vertices of the mesh that coincide with an earlier one: {n - len(rows)} of {n}. "
-            "Merge them with drop_duplicates=True."
+            f"vertices of the mesh that coincide with an earlier one: {n - len(rows)} of {n}.",
+            Remedy("Merge them with {drop_duplicates}.", drop_duplicates=True),
         )
     from ..geometry.halfedges import check_corners
 
     corners = np.searchsorted(rows, first)[check_corners(faces, n)]
     proper = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
-    notes.append(f"vertices merged with an earlier one at the same place: {n - len(rows)}")
-    notes += [f"triangles left out, as their corners coincide: {(~proper).sum()}"] * (
-        not proper.all()
-    )
+    merged = f"vertices merged with an earlier one at the same place: {n - len(rows)}"
+    notes.append(Note(merged))
+    if not proper.all():
+        notes.append(Note(f"triangles left out, as their corners coincide: {(~proper).sum()}"))
     others = {name: a for name, a in data.items() if a is not faces}
     return points[rows], _at_rows(others, rows, points.shape), corners[proper]
 
@@ -180,7 +184,8 @@ def _vector_array(data: Arrays, points: np.ndarray, request: Request) -> str | N
         )
     if not asked and usual is arrays and len(arrays) > 1:
         raise MissingColumnsError(
-            f"there are several vectors: {listed(arrays)}. Choose: vectors=('NAME',)."
+            f"there are several vectors: {listed(arrays)}.",
+            Remedy("Choose: {vectors}.", vectors=("NAME",)),
         )
     return (asked or usual)[0]
 
@@ -229,7 +234,7 @@ def read_npz(path: Path, request: Request) -> Field:
             _at_rows(arrays, rows, arrays[columns.points[0]].shape, len(field)), None, None
         )
     else:
-        notes = [] if request.points else [f"points: array {name}, guessed by name"]
+        notes = [] if request.points else [Note(f"points: array {name}, guessed by name")]
         points, faces = real(arrays.pop(name), name), arrays.get("faces", arrays.get("triangles"))
         field = from_arrays(points, arrays, request, notes, faces)
         origin = replace(field.origin, points=name)
@@ -253,14 +258,10 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         raise
     # NumPy evaluates headers as Python's literals, whose parser has errors of many kinds
     except Exception as error:
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        remedy = (
-            "Arrays of objects are never read."
-            if "pickle" in text
-            else "Write it anew with np.savez."
-        )
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedFileError(
-            f"{path.name} is not a readable NumPy archive ({text}). {remedy}"
+            f"{path.name} is not a readable NumPy archive ({reason}).",
+            "Write it anew with np.savez, without arrays of objects: these are never read.",
         ) from error
 
 

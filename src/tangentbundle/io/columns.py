@@ -13,7 +13,17 @@ import numpy as np
 
 from ..earth import xarrays
 from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED, is_radian
-from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
+from ..errors import (
+    NO_EXAMPLE,
+    DTypeError,
+    InvalidInputError,
+    MissingColumnsError,
+    MissingValuesNote,
+    Note,
+    Remedy,
+    ShapeError,
+    UnitsError,
+)
 from ..units import common_unit, conversion
 from .field import (
     Field,
@@ -71,7 +81,7 @@ class Columns:
     vectors: tuple[str, ...]
     on_globe: bool
     units: dict[str, str]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     wind: tuple[str, ...] = ()
     sigma: tuple[str, ...] = ()
 
@@ -104,27 +114,24 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     )
     errors = request.sigma or (known.get("sigma", "") if vectors else "")
     sigma = named([errors], names, "sigma")[:1] if errors else ()
-    units, notes = {name: split_unit(name)[1] for name in (*(wind or vectors), *sigma)}, []
+    units = {name: split_unit(name)[1] for name in (*(wind or vectors), *sigma)}
+    notes: list[Note] = []
     if not (request.latlon or request.points):
-        notes.append(
-            f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe
-        )
+        angle = ", in degrees" if on_globe else ""
+        notes.append(Note(f"points: columns {listed(points)}, guessed by name{angle}"))
     if wind:
         unit, turn = (units[name] for name in wind)
         turn = turn if is_radian(turn) else "degrees"
-        notes.append(
-            f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in "
-            f"{turn}"
-        )
+        text = f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from"
+        notes.append(Note(f"{text}, in {turn}"))
         vectors = tuple(f"{name} [{unit}]" for name in vectors) if unit else vectors
     elif vectors and not request.vectors:
-        notes.append(
-            f"vectors: columns {listed(vectors)}, guessed by name"
-            + ", taken as east, north" * on_globe
-        )
+        axes = ", taken as east, north" if on_globe else ""
+        notes.append(Note(f"vectors: columns {listed(vectors)}, guessed by name{axes}"))
     if declared := dict.fromkeys(filter(None, map(units.get, wind[:1] or vectors))):
-        notes.append(f"units of the vectors: {', '.join(declared)}, from the column names")
-    notes += [f"standard errors: column {name}" for name in sigma]
+        text = f"units of the vectors: {', '.join(declared)}, from the column names"
+        notes.append(Note(text))
+    notes += [Note(f"standard errors: column {name}") for name in sigma]
     return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma)
 
 
@@ -144,9 +151,11 @@ def _points(
         return globe, True
     if not cloud:
         raise MissingColumnsError(
-            f"no columns of points found; the file has {listed(names)}. Expected "
-            "x, y, z, or lat, lon. Name them: "
-            'points=("X", "Y", "Z") or latlon=("LAT", "LON").'
+            f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, "
+            "lon.",
+            Remedy(
+                "Name them: {points} or {latlon}.", points=("X", "Y", "Z"), latlon=("LAT", "LON")
+            ),
         )
     return cloud, False
 
@@ -163,7 +172,9 @@ def _vectors(
     wanted = 2 if on_globe else len(points)
     if request.wind and not on_globe:
         raise InvalidInputError(
-            'wind= needs latitude and longitude: name them with latlon=("LAT", "LON").'
+            "needs latitude and longitude.",
+            Remedy("Name them with {latlon}.", latlon=("LAT", "LON")),
+            argument="wind",
         )
     if request.wind:
         return EAST_NORTH, named(request.wind, names, "wind", 2)
@@ -186,14 +197,23 @@ def _vectors(
         ):
             return named(found, names, "vectors", wanted), ()
     if request.needs_vectors:
-        example = (
-            '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
-        )
         raise MissingColumnsError(
             f"no columns of vectors found for the points {listed(points)}; the file has "
-            f"{listed(names)}. Name them: vectors={example}."
+            f"{listed(names)}.",
+            name_vectors("Name them", on_globe),
         )
     return (), ()
+
+
+def name_vectors(advice: str, on_globe: bool) -> Remedy:
+    """The advice to name the columns of vectors."""
+    if on_globe:
+        return Remedy(
+            f"{advice}: {{vectors}} or {{wind}}.",
+            vectors=("EAST", "NORTH"),
+            wind=("SPEED", "DIRECTION"),
+        )
+    return Remedy(f"{advice}: {{vectors}}.", vectors=("VX", "VY", "VZ"))
 
 
 def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
@@ -255,9 +275,8 @@ def from_columns(
         if columns.wind:
             speed, direction = np.moveaxis(values, -1, 0)
             if bad := int(xarrays.impossible_wind(speed, direction, given[1]).sum()):
-                notes.append(
-                    f"{bad} negative speeds or directions beyond the circle count as missing"
-                )
+                text = f"{bad} negative speeds or directions beyond the circle count as missing"
+                notes.append(MissingValuesNote(text))
             elif not is_radian(given[1]):
                 warn_if_radians(columns.wind[1], direction)
             values, given = xarrays.wind_components(speed, direction, given[1]), given[:1] * 2
@@ -348,10 +367,10 @@ def _warn_of_other_vectors(columns: Columns, others: Mapping[str, np.ndarray]) -
     shown = "; ".join(", ".join(group) for group in groups[:4])
     if len(groups) > 4:
         shown += "; ..."
-    example = ", ".join(f'"{name}"' for name in groups[0])
     warn_of_data(
         f"the file has several vectors: {listed(columns.wind or columns.vectors)} are used, "
-        f"{shown} not. Name those to use, one at a time, as vectors=({example})."
+        f"{shown} not.",
+        Remedy("Name those to use, one at a time, as {vectors}.", vectors=groups[0]),
     )
 
 
@@ -387,8 +406,10 @@ def real(array: np.ndarray, name: str, kind: Any = "") -> np.ndarray:
     says they are."""
     if array.dtype.kind not in "fiu":
         raise DTypeError(
-            f"column {name} holds {kind or array.dtype}, not numbers. Name another: points= or "
-            "vectors=."
+            f"column {name} holds {kind or array.dtype}, not numbers.",
+            Remedy(
+                "Name others with {points} or {vectors}.", points=NO_EXAMPLE, vectors=NO_EXAMPLE
+            ),
         )
     return array if array.dtype == np.float32 else array.astype(np.float64)
 

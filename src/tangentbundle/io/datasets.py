@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..earth import xarrays
-from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError, NonFiniteError
+from ..errors import (
+    NO_EXAMPLE,
+    DamagedFileError,
+    InvalidInputError,
+    MissingColumnsError,
+    NonFiniteError,
+    Note,
+    Remedy,
+)
 from ..extras import extra
 from ..memory import require_memory
 from .columns import find_columns, from_columns, real, with_errors
-from .field import Field, Request, check_count
+from .field import Field, Request, check_count, why_missing
 from .names import listed, named, split_unit
 from .spaces import Globe
 
@@ -133,7 +141,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
     from ..earth.blocks import GridFields
     from ..earth.healpix import find_healpix
 
-    notes: list[str] = []
+    notes: list[Note] = []
     request = check_names([*map(str, ds.variables)], [*map(str, ds.dims)], request)
     ds = _selected(ds, request.select, notes)
     for name, standard in zip(request.latlon, ("latitude", "longitude"), strict=False):
@@ -152,17 +160,16 @@ def from_dataset(ds: Any, request: Request) -> Field:
             if wind
             else f"variables {listed(names)}"
         )
-        notes.insert(
-            0, f"vectors: {kind}" + ", found by name" * (not (request.vectors or request.wind))
-        )
+        guessed = "" if request.vectors or request.wind else ", found by name"
+        notes.insert(0, Note(f"vectors: {kind}{guessed}"))
         fields = GridFields.of(ds, names, notes)
-        notes.append(f"units: {fields.unit}" if fields.unit else "units: the file gives none")
+        notes.append(Note(f"units: {fields.unit or 'the file gives none'}"))
     grid = fields.grid if fields else Grid.of(ds)
     check_count(len(grid), request)
     places = tuple(map(str, angles)) or ("lat", "lon")
-    notes.append(f"points: {', '.join(places)}, in degrees")
+    notes.append(Note(f"points: {', '.join(places)}, in degrees"))
     if (merged := int((grid.cell >= 0).sum()) - len(grid)) > 0:
-        notes.append(f"{merged} cells at the place of another (poles) counted once")
+        notes.append(Note(f"{merged} cells at the place of another (poles) counted once"))
     globe = Globe(grid.lat, grid.lon, places)
     if fields is None:
         return Field(
@@ -173,7 +180,7 @@ def from_dataset(ds: Any, request: Request) -> Field:
     return replace(_fields_at(globe, fields, request, notes), wind=wind)
 
 
-def _fields_at(globe: Globe, fields: GridFields, request: Request, notes: list[str]) -> Field:
+def _fields_at(globe: Globe, fields: GridFields, request: Request, notes: list[Note]) -> Field:
     """The fields of all times, and of all values of other dimensions such as levels."""
     ds, grid, east = fields.ds, fields.grid, fields.ds[fields.names[0]]
     along = [str(d) for d in east.dims if d not in grid.dims]
@@ -189,7 +196,8 @@ def _fields_at(globe: Globe, fields: GridFields, request: Request, notes: list[s
     times = dated[0] if dated else np.empty(0, "datetime64[ns]")
     there = np.isfinite(values).all(axis=-1)
     if dates and not others and not (filled := there.any(axis=1)).all() and filled.any():
-        notes.append(f"{int((~filled).sum())} of {len(filled)} times without values left out")
+        text = f"{int((~filled).sum())} of {len(filled)} times without values left out"
+        notes.append(Note(text))
         ds, values, there, times = (
             ds.isel({dates[0]: filled}),
             values[filled],
@@ -198,9 +206,8 @@ def _fields_at(globe: Globe, fields: GridFields, request: Request, notes: list[s
         )
     points = _complete_points(there, request, notes)
     if others:
-        notes.append(
-            f"{len(values)} fields along {listed(along)}, each by itself; select= chooses one"
-        )
+        text = f"{len(values)} fields along {listed(along)}, each by itself;"
+        notes.append(Note(text, Remedy("{select} chooses one", select=NO_EXAMPLE)))
     field = Field(
         globe.select(points),
         values[:, points],
@@ -224,26 +231,28 @@ def _fields_at(globe: Globe, fields: GridFields, request: Request, notes: list[s
     return with_errors(field, errors, sigma, xarrays.unit_of(ds[sigma]))
 
 
-def _complete_points(there: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
+def _complete_points(there: np.ndarray, request: Request, notes: list[Note]) -> np.ndarray:
     """Numbers of points with values in all fields, of ``there (T, n)``: those without any are land,
     others holes."""
     points = np.flatnonzero(there.all(axis=0) if request.drop_missing else there.any(axis=0))
     holes = ~there[:, points] if len(points) else ~there
     if holes.any():
-        why = "".join(f" ({note})" for note in notes if "missing" in note)
         raise NonFiniteError(
-            f"{int(holes.sum())} of {holes.size} vectors are missing{why}. Leave out incomplete "
-            "places with drop_missing=True, choose with select=, or interpolate in xarray first."
+            f"{int(holes.sum())} of {holes.size} vectors are missing{why_missing(notes)}.",
+            Remedy(
+                "Leave out incomplete places with {drop_missing}, choose with {select}, or "
+                "interpolate in xarray first.",
+                drop_missing=True,
+                select=NO_EXAMPLE,
+            ),
         )
     if len(points) < there.shape[1]:
-        notes.append(
-            f"{there.shape[1] - len(points)} of {there.shape[1]} points with missing values left "
-            "out"
-        )
+        left_out = there.shape[1] - len(points)
+        notes.append(Note(f"{left_out} of {there.shape[1]} points with missing values left out"))
     return points
 
 
-def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
+def _selected(ds: Any, select: Mapping[str, Any], notes: list[Note]) -> Any:
     """The dataset at chosen values of dimensions: numbers, names, or dates by their beginning."""
     for name, value in select.items():
         there: np.ndarray = ds[name].values
@@ -259,7 +268,7 @@ def _selected(ds: Any, select: Mapping[str, Any], notes: list[str]) -> Any:
                 f"{name} has no value {value}; it has {len(there)}, from {ends}."
             )
         ds = ds.isel({name: np.flatnonzero(wanted)})
-        notes.append(f"selected: {name} {value}")
+        notes.append(Note(f"selected: {name} {value}"))
     return ds
 
 

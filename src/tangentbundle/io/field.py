@@ -12,7 +12,10 @@ import numpy as np
 from ..earth.xarrays import NETCDF_FILL
 from ..errors import (
     InvalidInputError,
+    MissingValuesNote,
     NonFiniteError,
+    Note,
+    Remedy,
     ShapeError,
     SuspiciousDataWarning,
     TooFewPointsError,
@@ -77,7 +80,7 @@ class Field:
     std: np.ndarray | None = None
     times: np.ndarray | None = None
     units: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     origin: Any = None
     axes: tuple[tuple[str, np.ndarray], ...] = ()
     wind: tuple[str, ...] = ()
@@ -126,26 +129,27 @@ class Field:
         return text
 
 
-def usable_rows(numbers: np.ndarray, request: Request, notes: list[str]) -> np.ndarray:
+def usable_rows(numbers: np.ndarray, request: Request, notes: list[Note]) -> np.ndarray:
     """Rows of ``numbers`` ``(n, k)`` without missing ones; others are refused unless
     ``drop_missing``."""
     # NetCDF's fill value is missing in every format: other programs export it as a number
     good = np.all(np.isfinite(numbers) & (numbers != NETCDF_FILL), axis=1)
     bad = np.flatnonzero(~good)
     if len(bad) and not request.drop_missing:
-        why = "".join(f" ({note})" for note in notes if "missing" in note)
         raise NonFiniteError(
             f"{len(bad)} of {len(good)} rows have missing or infinite numbers (first: row "
-            f"{bad[0] + 1}){why}. Fill them, or leave these rows out with drop_missing=True."
+            f"{bad[0] + 1}){why_missing(notes)}.",
+            Remedy("Fill them, or leave these rows out with {drop_missing}.", drop_missing=True),
         )
-    notes += [f"{len(bad)} of {len(good)} rows with missing numbers left out"] if len(bad) else []
+    if len(bad):
+        notes.append(Note(f"{len(bad)} of {len(good)} rows with missing numbers left out"))
     return np.flatnonzero(good)
 
 
 def distinct_rows(
     space: Cloud,
     request: Request,
-    notes: list[str],
+    notes: list[Note],
     others: Mapping[str, np.ndarray] | None = None,
     rows: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -169,21 +173,25 @@ def distinct_rows(
         if series:
             warn_of_data(
                 f"rows at one place are told apart by column {series}: {count} rows are left out, "
-                f"all but the first of each place. Choose the rows of one value of {series} "
-                "before, if that is not wanted."
+                "all but the first of each place.",
+                f"Choose the rows of one value of {series} before, if that is not wanted.",
             )
-        notes.append(f"{count} points that coincide with an earlier one left out")
+        notes.append(Note(f"{count} points that coincide with an earlier one left out"))
         return np.delete(np.arange(len(space)), later)
     coincide = f"{count} points coincide with an earlier one (first: row {first})"
     if series:
         raise InvalidInputError(
-            f"{coincide}, told apart by column {series}, and a table holds one field. Choose the "
-            f"rows of one value of {series}, such as one time or level, or average over them. "
-            "Series in time are read from .nc, .zarr, .npz."
+            f"{coincide}, told apart by column {series}, and a table holds one field.",
+            f"Choose the rows of one value of {series}, such as one time or level, or average over "
+            "them. Series in time are read from .nc, .zarr, .npz.",
         )
     raise InvalidInputError(
-        f"{coincide}. Keep the first of each with drop_duplicates=True, or average them. Series "
-        "in time are read from .nc, .zarr, .npz."
+        f"{coincide}.",
+        Remedy(
+            "Keep the first of each with {drop_duplicates}, or average them. Series in time are "
+            "read from .nc, .zarr, .npz.",
+            drop_duplicates=True,
+        ),
     )
 
 
@@ -192,13 +200,18 @@ def check_count(n: int, request: Request) -> None:
     least = 1 if request.only_points else 3
     if n < least:
         raise TooFewPointsError(
-            f"a field needs at least {least} points, the file has {n}. Give more points."
+            f"a field needs at least {least} points, the file has {n}.", "Give more points."
         )
 
 
-def warn_of_data(text: str) -> None:
+def why_missing(notes: list[Note]) -> str:
+    """What made numbers missing that the file has, in brackets for a message."""
+    return "".join(f" ({note})" for note in notes if isinstance(note, MissingValuesNote))
+
+
+def warn_of_data(problem: str, remedy: Remedy | str = "") -> None:
     """Give a ``SuspiciousDataWarning``."""
-    warn(text, SuspiciousDataWarning)
+    warn(problem, SuspiciousDataWarning, remedy=remedy)
 
 
 def warn_if_suspicious(field: Field) -> None:
@@ -228,8 +241,11 @@ def warn_if_suspicious(field: Field) -> None:
         found = [_marker(f"all {kind}", a.ravel()) for kind, (_, a) in groups.items()]
     if texts := list(filter(None, found)):
         warn_of_data(
-            f"{'; '.join(texts)}. If they mark missing values, empty these cells and use "
-            "drop_missing=True."
+            f"{'; '.join(texts)}.",
+            Remedy(
+                "If they mark missing values, empty these cells and use {drop_missing}.",
+                drop_missing=True,
+            ),
         )
     if texts or field.values is None:
         return

@@ -23,6 +23,7 @@ class Format:
     read: Callable[[Path, Request], Field]
     write: Callable[[Field, Path], None]
     several: bool = False
+    holds_datasets: bool = False
 
 
 FORMATS = (
@@ -30,7 +31,13 @@ FORMATS = (
     Format((".parquet", ".pq"), read_parquet, write_parquet),
     Format((".npz",), read_npz, write_npz, several=True),
     Format((".ply", ".obj", ".stl", ".vtk", ".vtu"), read_mesh, write_mesh),
-    Format((".nc", ".nc4", ".cdf", ".zarr"), read_dataset, write_dataset, several=True),
+    Format(
+        (".nc", ".nc4", ".cdf", ".zarr"),
+        read_dataset,
+        write_dataset,
+        several=True,
+        holds_datasets=True,
+    ),
 )
 
 
@@ -55,14 +62,15 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
     """
     request = request or Request()
     if request.up not in ("", "x", "y", "z"):
-        raise InvalidInputError(f"the axis must be x, y or z, got up={request.up!r}.")
+        raise InvalidInputError(argument="up", expected="x, y or z", received=repr(request.up))
     source, form = check_input(path)
     if source.is_dir() and source.suffix.lower() != ".zarr":
         raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     try:
-        if request.select and form.read is not read_dataset:
+        if request.select and not form.holds_datasets:
             raise InvalidInputError(
-                f"select= chooses from the dimensions of NetCDF and Zarr files, not {source.name}."
+                f"chooses from the dimensions of NetCDF and Zarr files, not {source.name}.",
+                argument="select",
             )
         field = form.read(source, request)
     except OSError as error:
@@ -79,7 +87,7 @@ def check_input(path: str | Path) -> tuple[Path, Format]:
     source = Path(path).expanduser()
     form = format_of(source)
     try:
-        if source.exists() or (form.read is read_dataset and any(source.parent.glob(source.name))):
+        if source.exists() or (form.holds_datasets and any(source.parent.glob(source.name))):
             return source, form
     except (OSError, ValueError) as error:
         raise InvalidInputError(

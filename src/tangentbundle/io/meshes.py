@@ -12,7 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, InvalidInputError, OutputError
+from ..errors import (
+    DamagedFileError,
+    InvalidInputError,
+    Note,
+    OutputError,
+)
 from ..extras import extra
 from .arrays import first_at_place, from_arrays, to_arrays, vector_arrays
 from .field import Field, Request, check_count
@@ -136,7 +141,7 @@ def from_meshio(mesh: Any, request: Request | None = None) -> Field:
     return from_arrays(points, data, request, notes, faces if len(faces) else None)
 
 
-def _triangles(mesh: Any) -> tuple[np.ndarray, list[int], list[str]]:
+def _triangles(mesh: Any) -> tuple[np.ndarray, list[int], list[Note]]:
     """Triangles ``(f, 3)``, with polygons split into fans; for each part of them its block of
     cells; notes."""
     n, blocks, counts = len(mesh.points), list[int](), Counter[str]()
@@ -150,7 +155,7 @@ def _triangles(mesh: Any) -> tuple[np.ndarray, list[int], list[str]]:
             counts[f"faces of {corners} corners split into triangles"] += len(block.data)
         elif corners < 3 and block.type not in ("vertex", "line"):
             counts[f"cells of kind {block.type} left out"] += len(block.data)
-    notes = [f"{what}: {count}" for what, count in counts.items()]
+    notes = [Note(f"{what}: {count}") for what, count in counts.items()]
     faces = np.concatenate(parts).astype(np.int64)
     if faces.size and (faces.min() < 0 or faces.max() >= n):
         raise InvalidInputError(
@@ -160,7 +165,7 @@ def _triangles(mesh: Any) -> tuple[np.ndarray, list[int], list[str]]:
     return (
         faces,
         blocks,
-        notes if len(faces) else [*notes, "no triangles: the vertices are a cloud of points"],
+        notes if len(faces) else [*notes, Note("no triangles: the vertices are a cloud of points")],
     )
 
 
@@ -170,7 +175,7 @@ def _with_face_data(
     faces: np.ndarray,
     blocks: list[int],
     request: Request,
-    notes: list[str],
+    notes: list[Note],
 ) -> dict[str, np.ndarray]:
     """Vertex data; if no vectors are among them, also the real numbers and vectors of faces,
     averaged by area."""
@@ -198,7 +203,7 @@ def _with_face_data(
             data[name] = np.stack([s / sums[0] for s in sums[1:]], axis=1).reshape(
                 len(points), *values.shape[1:]
             )
-        notes.append(f"face data {name} averaged to the vertices, by area")
+        notes.append(Note(f"face data {name} averaged to the vertices, by area"))
     return data
 
 

@@ -6,7 +6,12 @@ import fnmatch
 import re
 from collections.abc import Sequence
 
-from ..errors import InvalidInputError, MissingColumnsError
+from ..errors import (
+    NO_EXAMPLE,
+    InvalidInputError,
+    MissingColumnsError,
+    Remedy,
+)
 
 
 def split_unit(name: str) -> tuple[str, str]:
@@ -59,23 +64,32 @@ def named(
     """The columns asked for, all there and as many as needed."""
     if isinstance(wanted, str):
         raise InvalidInputError(
-            f"{option} must be a tuple of names, such as ('x', 'y', 'z'), got {wanted!r}."
+            argument=option,
+            expected="a tuple of names, such as ('x', 'y', 'z')",
+            received=repr(wanted),
         )
     found = expanded(wanted, names)
     if missing := [name for name in found if name not in names]:
         raise MissingColumnsError(
-            f"the file has no column {listed(missing)}; it has {listed(names)}. Correct {option}=."
+            f"the file has no column {listed(missing)}; it has {listed(names)}.",
+            Remedy(f"Correct {{{option}}}.", **{option: NO_EXAMPLE}),
         )
     if wanted and not found:
         raise InvalidInputError(
-            f"{option}= names no column: {', '.join(wanted)} is an empty range. Write pc1:pc50."
+            f"names no column: {', '.join(wanted)} is an empty range.",
+            "Write pc1:pc50.",
+            argument=option,
         )
     if len(set(found)) < len(found):
-        raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
+        raise InvalidInputError(f"names a column twice: {listed(found)}.", argument=option)
     if count is not None and len(found) != count:
         raise InvalidInputError(
-            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for "
-            "each coordinate, or two on the globe: latitude and longitude, east and north."
+            f"expected {count} columns, got {len(found)}: {listed(found)}.",
+            Remedy(
+                f"Give {{{option}}} one for each coordinate, or two on the globe: latitude and "
+                "longitude, east and north.",
+                **{option: NO_EXAMPLE},
+            ),
         )
     return found
 

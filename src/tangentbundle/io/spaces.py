@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import NotManifoldError, RankDeficientError
+from ..errors import (
+    NotManifoldError,
+    RankDeficientError,
+    Remedy,
+)
 
 if (
     TYPE_CHECKING
@@ -93,10 +97,8 @@ class Mesh(Cloud):
         try:
             return TangentBundle.from_mesh(self.points, self.faces)
         except (NotManifoldError, RankDeficientError) as error:
-            problem = str(error).partition(". ")[0]
-            raise type(error)(
-                f"{problem}. Clean the mesh, or use its vertices only: neighbors=20."
-            ) from error
+            remedy = Remedy("Clean the mesh, or use its vertices only: {neighbors}.", neighbors=20)
+            raise type(error)(error.problem, remedy) from error
 
     def __str__(self) -> str:
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"

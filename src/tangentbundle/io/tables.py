@@ -12,9 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, InvalidInputError, MissingColumnsError
+from ..errors import (
+    DamagedFileError,
+    InvalidInputError,
+    MissingColumnsError,
+    Remedy,
+)
 from ..memory import require_memory
-from .columns import NUMBER, Columns, find_columns, from_columns, real, time_labels, to_columns
+from .columns import (
+    NUMBER,
+    Columns,
+    find_columns,
+    from_columns,
+    name_vectors,
+    real,
+    time_labels,
+    to_columns,
+)
 from .field import Field, Request, warn_of_data
 from .names import listed
 
@@ -82,8 +96,12 @@ def read_csv(path: Path, request: Request) -> Field:
     except (ValueError, OSError, LookupError) as error:  # of Arrow, all of these kinds
         raise DamagedFileError(
             f"{path.name} is not a table of UTF-8 text with numbers in {listed(columns.numeric)} "
-            f"({str(error)[:300]}). Correct that line; numbers have a decimal point. Leave "
-            "missing ones empty and use drop_missing=True."
+            f"({str(error)[:300]}).",
+            Remedy(
+                "Correct that line; numbers have a decimal point. Leave missing ones empty and use "
+                "{drop_missing}.",
+                drop_missing=True,
+            ),
         ) from error
     return _from_table(table, path, columns, request)
 
@@ -135,14 +153,9 @@ def _warn_of_unused(others: Mapping[str, np.ndarray], columns: Columns) -> None:
     ]
     if len(numeric) < 2:
         return
-    example = (
-        '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")'
-        if columns.on_globe
-        else '("VX", "VY", "VZ")'
-    )
     warn_of_data(
-        f"no columns of vectors are known among {listed(numeric)}: only the points are used. If "
-        f"there are vectors, name them: vectors={example}."
+        f"no columns of vectors are known among {listed(numeric)}: only the points are used.",
+        name_vectors("If there are vectors, name them", columns.on_globe),
     )
 
 

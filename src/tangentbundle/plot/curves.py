@@ -1,12 +1,13 @@
-"""Charts of spectra."""
+"""Charts of spectra, and of the skill of forecasts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .style import LINES, axes_or_new
+from .style import LINES, axes_or_new, with_unit
 
 
 def multiplicities(values: np.ndarray, errors: np.ndarray | float = 0.0) -> list[int]:
@@ -84,4 +85,24 @@ def spectrum(values: np.ndarray, errors: np.ndarray | None = None, *, axes: Any 
     )
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", alpha=0.25)
+    return axes
+
+
+def skill(rows: Sequence[Mapping[str, float]], unit: str, *, axes: Any = None) -> Any:
+    """Errors of a forecast at held-out times against the lead time, beside those of persistence and
+    climatology; returns axes.
+
+    ``rows`` have the keys ``lead``, ``error``, ``persistence`` and ``climatology``.
+    """
+    axes = axes_or_new(axes, (7, 4))
+    names = {"this forecast": "error", "persistence": "persistence", "climatology": "climatology"}
+    leads = [row["lead"] for row in rows]
+    for color, (name, key) in zip(LINES, names.items(), strict=False):
+        errors = [row[key] for row in rows]
+        axes.plot(leads, errors, label=name, color=color, marker="o", ms=3)
+    axes.set(xlabel="steps ahead", ylim=(0, None))
+    axes.set_ylabel(with_unit("root mean square error", unit), parse_math=False)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     return axes

@@ -103,9 +103,7 @@ class View:
 
     def __post_init__(self) -> None:
         if self.up not in ("x", "y", "z"):
-            raise InvalidInputError(
-                f"expected x, y or z as the axis that points up, got up={self.up!r}."
-            )
+            raise InvalidInputError(argument="up", expected="x, y or z", received=repr(self.up))
 
     @property
     def axes(self) -> np.ndarray:
