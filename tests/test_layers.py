@@ -51,7 +51,6 @@ ORDER = [
     "experiments",
     "report",
     "testing",
-    "api",
     "__init__",
     "cli",
     "__main__",

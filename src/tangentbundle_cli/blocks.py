@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tangentbundle as tb
+from tangentbundle.console import progress
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.results import Result
 
@@ -43,6 +44,7 @@ def write_in_blocks(
     tb.io.datasets.check_header(file, request, names)
     from tangentbundle.earth.blocks import GridFields, in_blocks, write_blocks
     from tangentbundle.earth.sources import open_dataset
+    from tangentbundle.earth.xarrays import without_components
 
     with open_dataset(file, chunks={}) as ds:
         all_names = [str(name) for name in ds.variables]
@@ -54,11 +56,11 @@ def write_in_blocks(
         _describe(result, file, blocks, fields, times)
         with (
             result.writing(output),
-            tb.console.progress(times, "field", not display.silent) as show,
+            progress(times, "field", not display.silent) as show,
         ):
             computed = function(blocks, fields.names)
             if fields.wind:
-                computed = tb.earth.xarrays.without_components(computed, ds, fields.wind)
+                computed = without_components(computed, ds, fields.wind)
             source = {
                 "names": [*fields.names],
                 "times": times,

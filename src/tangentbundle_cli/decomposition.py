@@ -120,6 +120,7 @@ def _parts_on_globe(field: tb.io.Field) -> Parts:
     """The parts on the cells of the file's grid; speeds give rates in s-1 and potentials in
     m2 s-1."""
     from tangentbundle.earth.decomposition import decompose_points
+    from tangentbundle.units import conversion
 
     if isinstance(field.origin, tb.io.GridFile):
         grid = field.origin.grid
@@ -131,7 +132,7 @@ def _parts_on_globe(field: tb.io.Field) -> Parts:
     parts = Parts(split.energies)
     for name in split.energies:
         parts.add_vectors(name, getattr(split, name)[..., 0], field)
-    speed = tb.units.conversion(field.units, "m s-1")
+    speed = conversion(field.units, "m s-1")
     if speed:
         rate_scale = speed / tb.earth.RADIUS
         area_scale = speed * tb.earth.RADIUS

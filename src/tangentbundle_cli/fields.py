@@ -12,6 +12,7 @@ import typer
 
 import tangentbundle as tb
 from tangentbundle.errors import NO_EXAMPLE, Note, OutputError, Remedy, TangentBundleError
+from tangentbundle.files import replacing
 from tangentbundle.results import LABEL_WIDTH, Chart, Eigenfields, Result
 
 from .files import check_files, naming_rows, read_input, steps
@@ -101,7 +102,7 @@ def spectrum(
         ambient = np.asarray(bundle.to_ambient(eigenfields))
         with (
             result.writing(output),
-            tb.files.replacing(output) as place,
+            replacing(output) as place,
             place.open("wb") as archive,
         ):
             np.savez(archive, eigenvalues=values, fields=ambient)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import tangentbundle as tb
+from tangentbundle.console import progress
 from tangentbundle.errors import (
     DimensionWarning,
     InvalidInputError,
@@ -16,6 +17,7 @@ from tangentbundle.errors import (
     TangentBundleError,
     TangentBundleWarning,
 )
+from tangentbundle.files import check_html
 from tangentbundle.results import Result
 
 from .options import Display, Reading
@@ -26,7 +28,7 @@ def steps(total: int, display: Display) -> Iterator[Callable[[str], None]]:
     """Show progress on standard error; call the result with a description at the start of each
     step."""
     numbers = itertools.count(1)
-    with tb.console.progress(total, "step", not display.silent) as show:
+    with progress(total, "step", not display.silent) as show:
 
         def step(text: str) -> None:
             show(next(numbers), text)
@@ -39,7 +41,7 @@ def check_files(inputs: list[Path | None], output: Path | None, display: Display
     if output is not None:
         tb.io.check_output(None, output)
     if display.report is not None:
-        tb.files.check_html(display.report)
+        check_html(display.report)
     for path in inputs:
         if path is None:
             continue

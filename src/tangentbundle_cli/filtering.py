@@ -13,6 +13,7 @@ import typer
 
 import tangentbundle as tb
 from tangentbundle.errors import ConvergenceError, InvalidInputError, TangentBundleError
+from tangentbundle.extras import extra
 from tangentbundle.results import Result
 
 from .blocks import write_in_blocks
@@ -188,7 +189,7 @@ def _bundle_in_parts(
         folder,
         partition=min(tb.distributed.bundle.MAX_PARTITION, points_per_part),
     )
-    dask = tb.extras.extra("dask", "Filtering in parts", "cluster")
+    dask = extra("dask", "Filtering in parts", "cluster")
     try:
         with dask.config.set(scheduler="threads", num_workers=workers):
             bundle = build_bundle(result, field, geometry, build)

@@ -51,11 +51,7 @@ def forecast(
         tb.io.check_output(field, output, horizon)
         _check_series(field)
         step("fitting and forecasting")
-        estimator = tb.FieldForecaster(
-            dim=dim or field.space.dim,
-            manifold=field.space.manifold,
-            period=tb.timeline.calendar_period(field.times),
-        )
+        estimator = _new_forecaster(field, dim)
         with naming_rows(field):
             future, used = _forecasted(field, estimator, horizon)
     if future.times is not None:
@@ -75,17 +71,30 @@ def forecast(
     return result
 
 
+def _new_forecaster(field: tb.io.Field, dim: int | None) -> tb.FieldForecaster:
+    """Create a forecaster for the space and the calendar of a field."""
+    from tangentbundle.timeline import calendar_period
+
+    return tb.FieldForecaster(
+        dim=dim or field.space.dim,
+        manifold=field.space.manifold,
+        period=calendar_period(field.times),
+    )
+
+
 def _forecasted(field: tb.io.Field, estimator: Any, horizon: int) -> tuple[tb.io.Field, int]:
     """Return the next fields of a series, with standard deviations and dates, and the number of
     recent fields used: the last ones without a gap, at most ``WINDOW``.
     """
     import numpy as np
 
+    from tangentbundle.timeline import regular
+
     times = field.times
     start = 0
     later = None
     if times is not None:
-        line = tb.timeline.regular(times)
+        line = regular(times)
         start = line.segments()[-1].start
         later = line.after(times[-1], np.arange(1, horizon + 1))
     start = max(start, len(field) - WINDOW)

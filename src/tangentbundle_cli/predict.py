@@ -201,9 +201,11 @@ def _read_history(
     result: Result, field: tb.io.Field, path: Path, request: tb.io.Request
 ) -> dict[str, Any]:
     """Read past fields as arguments of ``FieldInterpolator``, in the units of the field."""
+    from tangentbundle.units import conversion
+
     history = tb.io.read_field(path, request)
     result.read("history", f"{path.name}: {history}", history=len(history))
-    factor = tb.units.conversion(history.units or field.units, field.units or history.units)
+    factor = conversion(history.units or field.units, field.units or history.units)
     if factor is None:
         raise UnitsError(
             f"the history has units {history.units!r}, the field {field.units!r}.",
@@ -216,9 +218,9 @@ def _read_history(
 def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **learned: Any) -> Any:
     """Create an estimator for the space of a field; on the globe its covariances include bands of
     latitude."""
-    from tangentbundle.earth.covariances import planetary_model
-
     if isinstance(field.space, tb.io.Globe):
+        from tangentbundle.earth.covariances import planetary_model
+
         return planetary_model(kind, seed).set_params(**learned)
     return kind(dim=dim or field.space.dim, random_state=seed, **learned)
 

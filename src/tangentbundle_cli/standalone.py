@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 import tangentbundle as tb
+from tangentbundle.files import only_writer
 from tangentbundle.results import Result, Table
 
 from .files import steps
@@ -48,7 +49,7 @@ def demo(
     )
     display.check_report()
     result.report = out / "report.html"
-    with tb.files.only_writer(out), steps(3, display) as step:
+    with only_writer(out), steps(3, display) as step:
         tb.report.check_report(result.report)
         step("denoising a field on a torus")
         torus = examples.denoise_torus()

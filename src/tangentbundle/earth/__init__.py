@@ -52,6 +52,11 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f".{HOMES.get(name, 'fields')}", __name__), name)
 
 
+def __dir__() -> list[str]:
+    """The public names, also of modules that are not loaded yet."""
+    return sorted({*globals(), *__all__})
+
+
 def radians(length: str | float) -> float:
     """A length with its unit, or a number of kilometres, as an angle in radians.
 

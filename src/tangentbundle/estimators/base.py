@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import ArrayKind, finite, float_tensor, host, outside_functional_transform
 from ..errors import (
+    NO_EXAMPLE,
     DeviceError,
     InvalidInputError,
     NoInformationWarning,
@@ -126,7 +127,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
                 remedy=Remedy(
                     "Give {noise_std} if you know it, or more points, and check that vectors are "
                     "in the order of the points.",
-                    noise_std=...,
+                    noise_std=NO_EXAMPLE,
                 ),
             )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..arrays import host
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
@@ -266,4 +266,4 @@ def tail(level: float, residuals: np.ndarray | None) -> float:
     the Gaussian one."""
     sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
     rank = int(np.ceil((len(sizes) + 1) * level))
-    return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))
+    return float(sizes[rank - 1] if rank <= len(sizes) else ndtri((1 + level) / 2))
