@@ -1,7 +1,6 @@
 """The command-line tool: what it prints, its exit codes, and files that are whole or not there."""
 
 import ast
-import dataclasses
 import html
 import importlib
 import re
@@ -22,7 +21,6 @@ import tangentbundle as tb
 import tangentbundle_cli
 from tangentbundle import estimators
 from tangentbundle.earth.covariances import planetary
-from tangentbundle.io import formats
 from tangentbundle_cli import app, fields
 
 TOOL = [sys.executable, "-m", "tangentbundle"]
@@ -280,7 +278,7 @@ def test_too_large_files_are_refused(folder, monkeypatch):
     """A file of kilobytes may hold millions of points: it is not even unpacked."""
     np.savez_compressed("bomb.npz", points=np.zeros((3_000_000, 3)))
     assert Path("bomb.npz").stat().st_size < 200_000
-    monkeypatch.setattr("tangentbundle.io.arrays.np.load", None)
+    monkeypatch.setattr("tangentbundle.io.npz_files.np.load", None)
     monkeypatch.setattr("tangentbundle.memory.memory_limit", lambda limit: 1e8)
     assert "bomb.npz would need about 0.144 GB" in run("inspect", "bomb.npz", code=2).stderr
 
@@ -399,9 +397,7 @@ def test_an_interrupt_leaves_nothing(number, code, folder, monkeypatch):
         path.write_text("half")
         signal.raise_signal(number)
 
-    monkeypatch.setattr(
-        formats, "FORMATS", (dataclasses.replace(formats.FORMATS[0], write=interrupted),)
-    )
+    monkeypatch.setattr("tangentbundle.io.csv_files.write", interrupted)
     try:
         for n in handlers:
             signal.signal(

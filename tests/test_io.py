@@ -39,7 +39,8 @@ from tangentbundle.io import (
     read_field,
     write_field,
 )
-from tangentbundle.io.field import distinct_rows
+from tangentbundle.io.checks import distinct_rows
+from tangentbundle.io.datasets import from_dataset
 from tangentbundle.report import check_report
 
 SPHERE = tb.manifolds.Sphere(2)
@@ -305,9 +306,7 @@ def test_datasets_of_speed_and_direction_stay_so(unit, suffix, tmp_path):
         assert np.allclose(again.ff, 10) and np.allclose(again.dd, west)
     assert np.allclose(field.values, [5, 0])
     with pytest.raises(InvalidInputError, match="wind_to_direction"):
-        tb.io.datasets.from_dataset(
-            ds.assign(dd=ds.dd.assign_attrs(standard_name="wind_to_direction")), Request()
-        )
+        from_dataset(ds.assign(dd=ds.dd.assign_attrs(standard_name="wind_to_direction")), Request())
 
 
 def written(ds, kind, path):

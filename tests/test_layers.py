@@ -24,6 +24,8 @@ ORDER = [
     "download",
     "timeline",
     "units",
+    "winds",
+    "formats",
     "geometry",
     "manifolds",
     "operators",

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 import tangentbundle as tb
+from tangentbundle.formats import format_names
 
 from .decomposition import decompose
 from .fields import inspect, spectrum
@@ -42,12 +43,14 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+HELP = f"""Analyse, denoise, interpolate and forecast vector fields on curved spaces.
+
+Files are {format_names()}. Columns are found by name, or named by options.
+"""
+
+
+@app.callback(help=HELP)
 def main(
     version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False,
 ) -> None:
-    """Analyse, denoise, interpolate and forecast vector fields on curved spaces.
-
-    Reads and writes CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF and Zarr. Columns are found by
-    name, or named by options.
-    """
+    """What stands before all commands."""

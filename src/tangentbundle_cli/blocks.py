@@ -41,7 +41,10 @@ def write_in_blocks(
     request = reading.request()
     names = [name.strip() for name in variables.split(",")]
     names = [name for name in names if name]
-    tb.io.datasets.check_header(file, request, names)
+    from tangentbundle.io.dataset_files import check_header
+    from tangentbundle.io.datasets import check_names
+
+    check_header(file, request, names)
     from tangentbundle.earth.blocks import GridFields, in_blocks, write_blocks
     from tangentbundle.earth.sources import open_dataset
     from tangentbundle.earth.xarrays import without_components
@@ -49,7 +52,7 @@ def write_in_blocks(
     with open_dataset(file, chunks={}) as ds:
         all_names = [str(name) for name in ds.variables]
         dimensions = [str(name) for name in ds.dims]
-        tb.io.datasets.check_names(all_names, dimensions, request, names)
+        check_names(all_names, dimensions, request, names)
         fields = GridFields.of(ds[names] if names else ds, request.vectors)
         blocks, along = in_blocks(fields, fields_at_once)
         times = blocks.sizes.get(along, 1)
@@ -108,8 +111,9 @@ def _describe(result: Result, file: Path, blocks: Any, fields: Any, times: int) 
     """Say what was read."""
     sizes = blocks[fields.names[0]].sizes
     count = prod(size for name, size in sizes.items() if name not in fields.grid.dims)
-    plural = "" if count == 1 else "s"
-    text = f"{', '.join(fields.names)} on {fields.grid}, {count} field{plural}"
+    text = f"{', '.join(fields.names)} on {fields.grid}, {count} field"
+    if count != 1:
+        text += "s"
     result.source = file
     result.read("read", f"{file.name}: {text}", points=len(fields.grid), times=times)
 

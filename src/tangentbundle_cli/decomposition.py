@@ -67,19 +67,22 @@ def decompose(
                     "on the globe the parts are computed on grid cells. Remove --dim, --neighbors "
                     "and --eps."
                 )
-            if not on_globe:
+            if on_globe:
+                step("decomposing")
+                decomposed = _decomposed_on_globe(field)
+            else:
                 bundle = build_bundle(result, field, geometry)
                 add_normal_share(result, field, bundle)
-            step("decomposing")
-            parts = _parts_on_globe(field) if on_globe else _parts_on_bundle(field, bundle)
-        energies = {name: shares[:, 0] for name, shares in parts.energies.items()}
+                step("decomposing")
+                decomposed = _decomposed_on_bundle(field, bundle)
+        energies = {name: shares[:, 0] for name, shares in decomposed.energies.items()}
         for name, shares in energies.items():
             text = f"{shares.mean():.1%} of the energy"
             if len(shares) > 1:
                 text += f" on average ({shares.min():.1%} to {shares.max():.1%})"
             result.add(name, text, energies=energies)
         step("writing")
-        result.after = replace(field, parts=parts.fields)
+        result.after = replace(field, parts=decomposed.fields)
         write_output(result, result.after, output)
     return result
 
@@ -90,14 +93,14 @@ def _lazy_parts(ds: Any, names: tuple[str, ...]) -> Any:
     for part, tool_name in PART_NAMES.items():
         for name in names:
             new_names[f"{name}_{part}"] = f"{tool_name}_{name}"
-    parts = tb.earth.decompose(ds, vectors=names).rename(new_names)
+    decomposed = tb.earth.decompose(ds, vectors=names).rename(new_names)
     divergence = tb.earth.divergence(ds, vectors=names)
     vorticity = tb.earth.vorticity(ds, vectors=names)
     fields = {name: ds[name] for name in names}
-    return parts.assign({"divergence": divergence, "vorticity": vorticity} | fields)
+    return decomposed.assign({"divergence": divergence, "vorticity": vorticity} | fields)
 
 
-class Parts:
+class DecomposedField:
     """The parts of a field, its potentials and rates as fields, and the ``energies`` ``(T, 1)`` of
     the parts."""
 
@@ -112,11 +115,13 @@ class Parts:
 
     def add_numbers(self, name: str, values: Any, field: tb.io.Field, unit: str) -> None:
         """Add numbers ``(T, n, 1)`` at the points of a field."""
-        label = f"{name} [{unit}]" if unit else name
+        label = name
+        if unit:
+            label += f" [{unit}]"
         self.fields[name] = replace(field, values=values, names=(label,), units=unit, wind=())
 
 
-def _parts_on_globe(field: tb.io.Field) -> Parts:
+def _decomposed_on_globe(field: tb.io.Field) -> DecomposedField:
     """The parts on the cells of the file's grid; speeds give rates in s-1 and potentials in
     m2 s-1."""
     from tangentbundle.earth.decomposition import decompose_points
@@ -129,33 +134,33 @@ def _parts_on_globe(field: tb.io.Field) -> Parts:
         grid = tb.earth.Grid.scattered(latitudes, longitudes)
     assert field.values is not None
     split = decompose_points(grid, field.space.points, field.values)
-    parts = Parts(split.energies)
+    decomposed = DecomposedField(split.energies)
     for name in split.energies:
-        parts.add_vectors(name, getattr(split, name)[..., 0], field)
+        decomposed.add_vectors(name, getattr(split, name)[..., 0], field)
     speed = conversion(field.units, "m s-1")
     if speed:
         rate_scale = speed / tb.earth.RADIUS
         area_scale = speed * tb.earth.RADIUS
-        _add_rates(parts, split, field, (rate_scale, "s-1"), (area_scale, "m2 s-1"))
+        _add_rates(decomposed, split, field, (rate_scale, "s-1"), (area_scale, "m2 s-1"))
     else:
-        _add_rates(parts, split, field, (1.0, ""), (1.0, ""))
-    return parts
+        _add_rates(decomposed, split, field, (1.0, ""), (1.0, ""))
+    return decomposed
 
 
-def _parts_on_bundle(field: tb.io.Field, bundle: tb.TangentBundle) -> Parts:
+def _decomposed_on_bundle(field: tb.io.Field, bundle: tb.TangentBundle) -> DecomposedField:
     """The parts of a field on a closed manifold; lengths have the units of the points."""
     vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
     split = tb.helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
-    parts = Parts(split.energies)
+    decomposed = DecomposedField(split.energies)
     for name in split.energies:
         ambient = bundle.to_ambient(getattr(split, name))
-        parts.add_vectors(name, field.space.components(ambient), field)
-    _add_rates(parts, split, field, (1.0, ""), (1.0, ""))
-    return parts
+        decomposed.add_vectors(name, field.space.components(ambient), field)
+    _add_rates(decomposed, split, field, (1.0, ""), (1.0, ""))
+    return decomposed
 
 
 def _add_rates(
-    parts: Parts,
+    decomposed: DecomposedField,
     split: Any,
     field: tb.io.Field,
     rate: tuple[float, str],
@@ -167,4 +172,4 @@ def _add_rates(
     for name, (scale, unit) in units.items():
         values = getattr(split, name)
         if values is not None:
-            parts.add_numbers(name, scale * values[..., 0], field, unit)
+            decomposed.add_numbers(name, scale * values[..., 0], field, unit)

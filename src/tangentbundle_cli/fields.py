@@ -234,8 +234,8 @@ def _add_lengths(result: Result, field: tb.io.Field) -> None:
 
     lengths = np.linalg.norm(field.vectors, axis=2)
     quantiles = np.quantile(lengths, (0, 0.5, 1)).tolist()
-    low, median, high = quantiles
-    text = f"{low:.3g} to {high:.3g}, median {median:.3g} {field.units}".rstrip()
+    shortest, median, longest = quantiles
+    text = f"{shortest:.3g} to {longest:.3g}, median {median:.3g} {field.units}".rstrip()
     result.add("vector lengths", text, lengths=quantiles, units=field.units or None)
 
 
@@ -248,13 +248,16 @@ def _add_curvature(result: Result, bundle: tb.TangentBundle) -> bool:
     except TangentBundleError as error:
         result.add("curvature", f"not estimated: {error}", curvature=None)
         return False
-    is_surface = bundle.dim == 2
-    name = "Gaussian" if is_surface else "scalar"
-    values = curvature.gaussian if is_surface else curvature.scalar
-    low, high = np.quantile(values, (0.01, 0.99)).tolist()
+    if bundle.dim == 2:
+        label = "Gaussian curvature"
+        values = curvature.gaussian
+    else:
+        label = "scalar curvature"
+        values = curvature.scalar
+    lowest, highest = np.quantile(values, (0.01, 0.99)).tolist()
     origin = "98% of points" if bundle.second_form is None else "exact"
-    text = f"{low:.3g} to {high:.3g} ({origin})"
-    result.add(f"{name} curvature", text, curvature=[low, high])
+    text = f"{lowest:.3g} to {highest:.3g} ({origin})"
+    result.add(label, text, curvature=[lowest, highest])
     return True
 
 

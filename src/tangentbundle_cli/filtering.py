@@ -12,7 +12,13 @@ from typing import Annotated, Any
 import typer
 
 import tangentbundle as tb
-from tangentbundle.errors import ConvergenceError, InvalidInputError, TangentBundleError
+from tangentbundle.errors import (
+    ConvergenceError,
+    InvalidInputError,
+    SuspiciousDataWarning,
+    TangentBundleError,
+    warn,
+)
 from tangentbundle.extras import extra
 from tangentbundle.results import Result
 
@@ -114,12 +120,14 @@ def filter(
                 bundle = build_bundle(result, field, geometry)
                 add_normal_share(result, field, bundle)
                 step("filtering")
-                result.after = _filtered(result, field, bundle, response, bundle.laplacian())
+                apply = partial(response, bundle.laplacian())
+                result.after = _filtered(result, field, bundle, response, apply)
             else:
-                with _bundle_in_parts(result, field, output, workers, geometry) as parts:
-                    add_normal_share(result, field, parts)
+                with _bundle_in_parts(result, field, output, workers, geometry) as bundle:
+                    add_normal_share(result, field, bundle)
                     step("filtering")
-                    result.after = _filtered(result, field, parts, response)
+                    apply = partial(bundle.filter, response)
+                    result.after = _filtered(result, field, bundle, response, apply)
         step("writing")
         write_output(result, result.after, output)
     return result
@@ -130,15 +138,12 @@ def _filtered(
     field: tb.io.Field,
     bundle: Any,
     response: tb.filters.Filter,
-    laplacian: Any = None,
+    apply: Callable[[Any], Any],
 ) -> tb.io.Field:
-    """Filter the field of every time with the Laplacian, or in the parts of a distributed bundle,
-    and describe it in the result. Warns if almost no energy remains."""
+    """Apply a filter to the field of every time, and describe it in the result. Warns if almost no
+    energy remains."""
     import numpy as np
 
-    apply: Callable[[Any], Any] = (
-        partial(bundle.filter, response) if laplacian is None else partial(response, laplacian)
-    )
     advice = (
         "The time is a squared length in units of the points. Try "
         f"{bundle.eps:.2g}, which smooths over one neighbourhood."
@@ -161,8 +166,10 @@ def _filtered(
         smooth[rows] = ambient.transpose(2, 0, 1)
     share = float(energy_after / energy_before) if energy_before else 1.0
     if share < MIN_ENERGY_SHARE:
-        tb.io.field.warn_of_data(
-            f"only {share:.2g} of the field's energy remains after the filter.", advice
+        warn(
+            f"only {share:.2g} of the field's energy remains after the filter.",
+            SuspiciousDataWarning,
+            remedy=advice,
         )
     text = f"{response}; {share:.1%} of the tangent energy remains"
     result.add("filter", text, energy_left=share)

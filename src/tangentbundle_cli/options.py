@@ -14,8 +14,7 @@ import typer
 
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError
-
-FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
+from tangentbundle.formats import format_names
 
 
 def require(valid: Callable[[Any], bool], expected: str) -> Callable[[Any], Any]:
@@ -33,7 +32,7 @@ NOT_NEGATIVE = require(lambda value: 0 <= value < math.inf, "a finite number, at
 POSITIVE = require(lambda value: 0 < value < math.inf, "a positive number")
 
 Source = Annotated[
-    Path, typer.Argument(help=f"input file: {FILES}, by its suffix", show_default=False)
+    Path, typer.Argument(help=f"input file: {format_names()}, by its suffix", show_default=False)
 ]
 Output = Annotated[
     Path, typer.Option("-o", "--output", help="output file; the suffix sets the format")

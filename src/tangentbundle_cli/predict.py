@@ -130,8 +130,10 @@ def interpolate(
     result = Result("interpolate", "The field predicted at other points.")
     check_files([file, at, history], output, display)
     if workers is not None:
+        from tangentbundle.io.datasets import to_dataset
+
         places = tb.io.read_field(at, tb.io.Request(only_points=True))
-        target_dataset = tb.io.datasets.to_dataset(places)
+        target_dataset = to_dataset(places)
 
         def predicted(ds: Any, names: tuple[str, ...]) -> Any:
             kriging = tb.earth.Kriging(noise, seed=seed)

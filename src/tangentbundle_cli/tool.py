@@ -159,8 +159,8 @@ def run_command(
 
 def messages(caught: list[warnings.WarningMessage]) -> list[Message]:
     """The warnings of the library among those caught."""
-    given = [warning.message for warning in caught]
-    return [warning for warning in given if isinstance(warning, errors.TangentBundleWarning)]
+    warned = [record.message for record in caught]
+    return [warning for warning in warned if isinstance(warning, errors.TangentBundleWarning)]
 
 
 def _in_words(

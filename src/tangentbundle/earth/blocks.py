@@ -26,9 +26,10 @@ from ..errors import (
 from ..extras import extra
 from ..files import only_writer, put, write_atomically
 from ..units import common_unit, conversion
+from ..winds import MAX_SPEED
 from .grid import AT_ONCE, Grid
 from .operator import Cells, cells_of
-from .xarrays import MAX_SPEED, find_vectors, unit_of, warn_of_other_pairs, without_fill
+from .xarrays import find_vectors, unit_of, warn_of_other_pairs, without_fill
 
 if TYPE_CHECKING:
     import xarray

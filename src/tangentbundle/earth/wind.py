@@ -20,9 +20,9 @@ from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..timeline import Times, Windows, fill_single_steps
 from ..units import conversion
+from ..winds import without_impossible
 from .blocks import GridFields
 from .grid import Grid
-from .xarrays import without_impossible
 
 if TYPE_CHECKING:
     import xarray

@@ -15,9 +15,11 @@
 100 points in R^3 ('vx', 'vy', 'vz')
 """
 
-from .datasets import GridFile
-from .field import FEW_POINTS, Field, Request, warn_if_suspicious
-from .formats import check_input, check_output, format_of, read_field, write_field
+from ..formats import format_of
+from .checks import FEW_POINTS, warn_if_suspicious
+from .field import Field, Request
+from .files import check_input, check_output, read_field, write_field
+from .grid_files import GridFile
 from .spaces import Cloud, Globe, Mesh
 
 __all__ = [

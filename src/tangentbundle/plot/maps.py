@@ -10,11 +10,11 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array, float_tensor, host
 from ..earth.maps import EqualAreaMap
-from ..earth.xarrays import CURRENTS, EAST
 from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe
+from ..winds import CURRENTS, EAST
 from . import style
 from .fields import ARROW
 from .views import Box, box_around, on_map, reach, spacing, spread_out, tips

@@ -36,8 +36,11 @@ def draw_fields(result: Result, before: Field) -> Section:
     computed."""
     layers = layers_of(result, before)
     computed = result.after or result.future
-    groups = [layers] if computed is None else [layers[:1], layers[1:]]
-    spaces = [before.space] if computed is None else [before.space, computed.space]
+    groups = [layers]
+    spaces = [before.space]
+    if computed is not None:
+        groups = [layers[:1], layers[1:]]
+        spaces.append(computed.space)
     if isinstance(before.space, Globe):
         coordinates = np.concatenate([space.coordinates for space in spaces])
         panels = side_by_side(groups, chart=EqualAreaMap.fitting(*coordinates.T))
@@ -91,8 +94,7 @@ def _notes_on_times(result: Result, before: Field) -> list[str]:
     """Which of several fields is shown; of a forecast all are."""
     if len(before) <= 1 or result.future is not None:
         return []
-    date = _date(before, 0)
-    when = f" ({date})" if date else ""
+    when = "" if before.times is None else f" ({_date(before, 0)})"
     return [f"The first of {len(before)} fields is shown{when}."]
 
 
@@ -101,8 +103,10 @@ def _notes_on_density(layers: list[Layer]) -> list[str]:
     most = max(len(layer.points) for layer in layers)
     arrows = _have_arrows(layers)
     if most > MAX_DOTS:
-        with_arrows = f", {MAX_ARROWS} of them with arrows" if arrows else ""
-        return [f"{MAX_DOTS} of {most} points are shown, evenly spread{with_arrows}."]
+        text = f"{MAX_DOTS} of {most} points are shown, evenly spread"
+        if arrows:
+            text += f", {MAX_ARROWS} of them with arrows"
+        return [f"{text}."]
     if most > MAX_ARROWS and arrows:
         return [f"{MAX_ARROWS} of {most} points have arrows."]
     return []
@@ -126,8 +130,10 @@ def layers_of(result: Result, before: Field) -> list[Layer]:
         name = "points" if before.values is None else "field"
         return _field_layer(name, before).with_streamlines()
     if result.after.parts:
-        parts = [_part_layer(name, part, before) for name, part in result.after.parts.items()]
-        return [_field_layer("field", before), *parts]
+        layers = [_field_layer("field", before)]
+        for name, part in result.after.parts.items():
+            layers.append(_part_layer(name, part, before))
+        return layers
     if result.after.space is before.space:
         return _change_layers(before, result.after)
     return _prediction_layers(before, result.after)
@@ -145,13 +151,15 @@ def _eigenfield_layers(eigenfields: Eigenfields, before: Field) -> list[Layer]:
 
 def _forecast_layers(before: Field, future: Field) -> list[Layer]:
     """The last field observed, and every one of the forecast."""
-    date = _date(before, -1)
-    name = f"last observed, {date}" if date else "last observed"
+    name = "last observed"
+    if before.times is not None:
+        name += f", {_date(before, -1)}"
     layers = [_field_layer(name, before, -1)]
     for number in range(len(future)):
         name = f"step {number + 1} of {len(future)}"
-        date = _date(future, number)
-        layers.append(_field_layer(f"{date} ({name})" if date else name, future, number))
+        if future.times is not None:
+            name = f"{_date(future, number)} ({name})"
+        layers.append(_field_layer(name, future, number))
     return layers
 
 
@@ -184,9 +192,8 @@ def _uncertainty(field: Field) -> list[Layer]:
 
 
 def _date(field: Field, number: int) -> str:
-    """The time of a field in words; "" if it has none."""
-    if field.times is None:
-        return ""
+    """The time of a field in words."""
+    assert field.times is not None
     return str(field.times[number].astype("datetime64[m]")).replace("T", " ")
 
 
