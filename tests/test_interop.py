@@ -227,5 +227,6 @@ def test_obj_files_have_y_up_unless_another_axis_is_chosen(tmp_path):
             read_field(tmp_path / "mesh.obj", Request(needs_vectors=False, up=up)).space.up
             == expected
         )
-    with pytest.raises(InvalidInputError, match="x, y or z, got up='w'"):
+    with pytest.raises(InvalidInputError, match="up must be x, y or z, got 'w'") as error:
         read_field(tmp_path / "mesh.obj", Request(up="w"))
+    assert error.value.argument == "up"
