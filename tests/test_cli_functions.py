@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def numbers(result):
-    """The values of a result as JSON has them, without the time it took and warnings, which are Python's own."""
+    """The values of a result as JSON has them, but its time and Python's warnings."""
     content = json.loads(json.dumps(result.to_json()))
     return {
         key: value for key, value in content.items() if key not in ("seconds", "files", "warnings")
