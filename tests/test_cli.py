@@ -24,18 +24,7 @@ from tangentbundle.earth.covariances import planetary
 from tangentbundle_cli import app, fields
 
 TOOL = [sys.executable, "-m", "tangentbundle"]
-COMMANDS = (
-    "inspect",
-    "denoise",
-    "interpolate",
-    "forecast",
-    "filter",
-    "decompose",
-    "spectrum",
-    "doctor",
-    "reproduce",
-    "demo",
-)
+COMMANDS = [command.__name__ for command in tangentbundle_cli.COMMANDS]
 SPHERE = tb.manifolds.Sphere(2)
 
 
