@@ -140,11 +140,13 @@ def _planes(
     groups: Sequence[Sequence[Layer]], layers: Sequence[Layer], names: Sequence[str]
 ) -> list[Any]:
     """Figures with two axes."""
-    low, high = box = box_around(*_ends(layers))
+    box = box_around(*_ends(layers))
+    left, bottom = box[0]
+    right, top = box[1]
     axis = {"ticks": "outside", "showline": True, "zeroline": False}
     titles = [{"text": name, "standoff": 32} for name in names]
-    x = {**axis, "title": titles[0], "range": [low[0], high[0]]}
-    y = {**axis, "title": titles[1], "range": [low[1], high[1]], "scaleanchor": "x"}
+    x = {**axis, "title": titles[0], "range": [left, right]}
+    y = {**axis, "title": titles[1], "range": [bottom, top], "scaleanchor": "x"}
     ratio = float(np.clip(_ratio(box), 0.5, 2.0))
     return [
         _figure(group, [], [_traces(layer) for layer in group], ratio, xaxis=x, yaxis=y)
@@ -179,8 +181,7 @@ def _spaces(
 
 def _scene(names: Sequence[str], box: Box, view: View, is_bare: bool) -> dict[str, Any]:
     """The axes of space and the camera; bare pictures are larger and have no axes."""
-    low, high = box
-    sides = high - low
+    sides = box[1] - box[0]
     size = 2.6 if is_bare else 1.8
     aspect = size / np.linalg.norm(sides) * sides
     scene: dict[str, Any] = {
@@ -194,7 +195,7 @@ def _scene(names: Sequence[str], box: Box, view: View, is_bare: bool) -> dict[st
             "zeroline": False,
             "visible": not is_bare,
             "title": {"text": names[number]},
-            "range": [low[number], high[number]],
+            "range": [box[0][number], box[1][number]],
             "nticks": max(4, round(6 * sides[number] / sides.max())),
         }
     scene["camera"] = {
@@ -215,7 +216,7 @@ def _maps(
 
 def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
     """Layers on a map; those with arrows have a reference arrow."""
-    low, high = box
+    lower, upper = box
     pixels = min(MAX_MAP_PIXELS, MAX_PIXELS // len(layers))
     groups = []
     color = GREY
@@ -227,12 +228,12 @@ def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
         else:
             traces = _traces(layer, chart=chart)
         if layer.vectors is not None and not layer.streamlines:
-            traces += _reference_arrow(layer, low, high)
+            traces += _reference_arrow(layer, lower, upper)
         groups.append(traces)
     axis = {"visible": False, "constrain": "domain"}
-    x = {**axis, "range": [low[0], high[0]]}
-    y = {**axis, "range": [low[1], high[1]], "scaleanchor": "x"}
-    lines = _map_lines(chart, low, high, color)
+    x = {**axis, "range": [lower[0], upper[0]]}
+    y = {**axis, "range": [lower[1], upper[1]], "scaleanchor": "x"}
+    lines = _map_lines(chart, lower, upper, color)
     return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y)
 
 
@@ -282,8 +283,8 @@ def _dots_of(
     places = layer.points
     if chart is not None:
         places = chart.project(places)
-    few, many = DOT_SIZES[places.shape[1]]
-    look: dict[str, Any] = {"size": many if len(places) > MAX_ARROWS else few}
+    is_crowded = len(places) > MAX_ARROWS
+    look: dict[str, Any] = {"size": DOT_SIZES[places.shape[1]][is_crowded]}
     if surface is not None and layer.vectors is not None:
         look = {"size": 9, "opacity": 0.001}
     shown = dataclasses.replace(layer, points=places, color=layer.numbers)
@@ -307,7 +308,9 @@ def _lines_in_space(layer: Layer, curves: np.ndarray, numbers: np.ndarray) -> An
 
 def _lines_in_plane(layer: Layer, curves: np.ndarray, numbers: np.ndarray, color: str) -> list[Any]:
     """Curves ``(m, k, 2)``: in the plane, a trace has one colour."""
-    colors = [color] if color else _colors(layer)[1::3]
+    colors = [color]
+    if not color:
+        colors = _colors(layer)[1::3]
     levels = np.clip(len(colors) * numbers / layer.top, 0, len(colors) - 1).astype(int)
     traces = []
     for level in np.unique(levels):
@@ -416,9 +419,11 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
         lines.append(_words(parallels, "middle left", dark))
     meridians = [(text, place) for text, place, is_parallel in labels if not is_parallel]
     if meridians:
-        is_globe = chart.radius is None
         font = dark if color == GREY else {"size": 11, "color": "white"}
-        lines.append(_words(meridians, "top center" if is_globe else "bottom center", font))
+        position = "bottom center"
+        if chart.radius is None:
+            position = "top center"
+        lines.append(_words(meridians, position, font))
     return lines
 
 

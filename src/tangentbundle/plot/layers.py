@@ -105,7 +105,9 @@ class Layer:
         """Arrows or streamlines ``(m, k, D)`` with gaps of NaN, and their numbers ``(m,)``; in the
         plane of a map."""
         assert self.vectors is not None
-        count = MAX_STREAMLINES if self.streamlines else MAX_ARROWS
+        count = MAX_ARROWS
+        if self.streamlines:
+            count = MAX_STREAMLINES
         length = np.linalg.norm(self.vectors, axis=1)
         rows = spread_out(self.points, count)
         rows = rows[length[rows] > MIN_LENGTH * top_of(length)]
