@@ -26,6 +26,7 @@ MODULES = (
     "datasets",
     "io",
     "plot",
+    "results",
     "report",
     "interop",
     "distributed",
