@@ -56,6 +56,7 @@ def test_every_error_is_of_the_family_and_says_why():
         assert str(error) == "no neighbour. Use neighbors=20." and error.point == 3
         assert error.problem == "no neighbour."
         assert error.remedy.arguments == {"neighbors": errors.Argument("neighbors", 20)}
+        assert type(kind.__new__(kind)) is kind  # as Dask makes an error that a worker raised
 
 
 # The traps of the design, one by one.

@@ -238,6 +238,11 @@ class NotManifoldError(InvalidInputError):
 class MemoryLimitError(TangentBundleError, MemoryError):
     """The request would need more memory or time than allowed; nothing was allocated."""
 
+    def __new__(cls, *args: Any, **fields: Any) -> Self:
+        """As other exceptions are made: ``MemoryError.__new__`` refuses classes like this one, and
+        Dask calls it when an error comes back from a worker."""
+        return Exception.__new__(cls)
+
 
 class ConvergenceError(TangentBundleError, RuntimeError):
     """An iterative solver stopped before reaching its tolerance, or training gave no usable

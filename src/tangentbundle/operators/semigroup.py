@@ -25,7 +25,7 @@ SPACING_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Exponentials(Method):
+class _Exponentials(Method):
     """Filters with point impulses on a ``Semigroup``, by its exponentials; they are exact."""
 
     has_operator_gradients: ClassVar[bool] = True
@@ -60,7 +60,7 @@ class Semigroup(SquareOperator):
     def resolve_method(self, method: Method | None) -> Method:
         """Exponentials, whatever the method asked for."""
         super().resolve_method(method)
-        return Exponentials()
+        return _Exponentials()
 
 
 @dataclass(eq=False)
