@@ -286,9 +286,7 @@ def estimators() -> None:
 
 def _draw_scores(axes, scores) -> None:
     """Margins of the candidates, the best first, with their standard errors."""
-    from tangentbundle.io.summary import short_name
-
-    names = [short_name(row.model) for row in scores]
+    names = [row.name for row in scores]
     errors = [row.margin_error for row in scores]
     axes.barh(names, [row.margin for row in scores], xerr=errors, color="#2a788e", height=0.6)
     axes.set(xlabel="log density of left-out vectors, below the best", title="models compared")

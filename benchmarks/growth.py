@@ -30,7 +30,6 @@ from harness.records import Row
 from harness.tables import print_rows
 from tangentbundle.estimators import NeighborMean, SpectralFilter
 from tangentbundle.files import only_writer
-from tangentbundle.io.summary import short_name
 
 SIZES = (200, 500, 1000, 1900, 2100, 5000, 20_000, 50_000)
 NOISE = 0.3
@@ -182,7 +181,7 @@ def once(space: str, n: int, draw: int) -> Row:
         "space": space,
         "n": n,
         "draw": draw,
-        "model": denoiser.scores_[0].model,
+        "model": denoiser.scores_[0].name,
         "dim": denoiser.frames_.shape[2],
     }
     row |= {"error": error(answer), "in50": inside[50], "in90": inside[90], "seconds": seconds}
@@ -197,7 +196,7 @@ def means(rows: Sequence[Row]) -> list[Row]:
     found = []
     for space, n in product(SPACES, SIZES):
         if draws := [row for row in rows if (row["space"], row["n"]) == (space, n)]:
-            models = [short_name(row["model"], 22) for row in draws]
+            models = [row["model"][:22] for row in draws]
             cell: Row = {"space": space, "n": n, "model": max(set(models), key=models.count)}
             found.append(
                 cell

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import tangentbundle as tb
-from tangentbundle.architecture import CLASSES
+from tangentbundle.architecture.registry import CLASSES
 from tangentbundle.manifolds import Sphere
 
 nn = tb.nn

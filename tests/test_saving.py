@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 import tangentbundle as tb
 from stress.damage import forge
-from tangentbundle.architecture import CLASSES
+from tangentbundle.architecture.registry import CLASSES
 from tangentbundle.errors import (
     DamagedFileError,
     DTypeError,

@@ -18,7 +18,10 @@ from network_parts import FOREIGN, NETWORKS, bundle, inputs, outputs, parameter,
 from safetensors import safe_open
 
 import tangentbundle as tb
-from tangentbundle.architecture import FUNCTIONS, Builder, Description, describe
+from tangentbundle.architecture.builder import Builder
+from tangentbundle.architecture.comparison import describe
+from tangentbundle.architecture.description import Description
+from tangentbundle.architecture.registry import FUNCTIONS
 from tangentbundle.errors import (
     DamagedFileError,
     ForeignPartError,

@@ -27,6 +27,7 @@ MODULES = (
     "datasets",
     "io",
     "plot",
+    "results",
     "report",
     "interop",
     "distributed",

@@ -2,8 +2,8 @@
 kernels.
 
 * Threads that wait sleep. OpenMP's threads spin by default, which costs several times the processor
-  time of the work itself where other processes need the processors. ``import tangentbundle`` loads
-  torch with passive waiting.
+  time of the work itself where other processes need the processors. ``import tangentbundle`` asks
+  for passive waiting, by the environment variable that torch reads when it is loaded.
 * Threads work where the work is worth them. ``threads_by_size`` limits torch and BLAS to one thread
   while an entry point of the library handles small arrays; ``threads_for`` does so for a known
   amount of work. What the user set holds for large work, and again after the call.
@@ -52,27 +52,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # How threads wait.
 
 
-def sleep_while_waiting() -> bool:
-    """Let OpenMP's threads sleep, unless the user set how they wait or torch is loaded; whether the
-    setting is new."""
-    if "torch" in sys.modules or _user_set_waiting():
-        return False
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    return True
-
-
-@contextlib.contextmanager
-def passive_waiting() -> Iterator[None]:
-    """While torch is loaded inside this context, ``sleep_while_waiting`` holds; then the
-    environment is as before."""
-    global _spinning
-    _spinning = "torch" in sys.modules and not _user_set_waiting()
-    is_new = sleep_while_waiting()
-    try:
-        yield
-    finally:
-        if is_new:
-            del os.environ["OMP_WAIT_POLICY"]
+def sleep_while_waiting() -> None:
+    """Let OpenMP's threads sleep, unless the user set how they wait or torch is loaded."""
+    if "torch" not in sys.modules and not _user_set_waiting():
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
 def _user_set_waiting() -> bool:
@@ -80,7 +63,7 @@ def _user_set_waiting() -> bool:
     return any(name in os.environ for name in WAITING_SETTINGS)
 
 
-_spinning = False
+_spinning = "torch" in sys.modules and not _user_set_waiting()
 """Whether torch was loaded, with threads that spin, before the library."""
 
 

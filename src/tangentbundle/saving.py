@@ -10,7 +10,10 @@ from typing import Any
 import torch
 
 from . import nn
-from .architecture import TENSOR_PREFIX, Builder, Foreign, count_parts, describe
+from .architecture.builder import Builder
+from .architecture.comparison import describe
+from .architecture.description import TENSOR_PREFIX, count_parts
+from .architecture.registry import Foreign
 from .arrays import FLOATS
 from .errors import (
     DamagedFileError,

@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .errors import UnitsError
+from .errors import (
+    Note,
+    UnitsError,
+)
 
 METRES = {
     "m": 1.0,
@@ -107,7 +110,7 @@ def conversion(unit: str, to: str) -> float | None:
 
 
 def common_unit(
-    names: Sequence[str], units: Sequence[str], notes: list[str]
+    names: Sequence[str], units: Sequence[str], notes: list[Note]
 ) -> tuple[str, np.ndarray]:
     """The unit of the first component that has one, and the factors that convert all components to
     it."""
@@ -122,8 +125,8 @@ def common_unit(
                 "its unit."
             )
         if factor != 1.0:
-            notes.append(f"{name} converted from {own} to {unit}")
+            notes.append(Note(f"{name} converted from {own} to {unit}"))
         elif unit and not own:
-            notes.append(f"{name} has no unit: {unit} assumed")
+            notes.append(Note(f"{name} has no unit: {unit} assumed"))
         factors.append(factor)
     return unit, np.array(factors)

@@ -8,19 +8,3 @@ imported: classes and functions of a user's own are taken from those that the us
 ``registry`` says which parts have names, ``description`` writes JSON, ``builder`` reads it, and
 ``comparison`` makes sure that what was written gives the same network again.
 """
-
-from .builder import Builder
-from .comparison import describe
-from .description import TENSOR_PREFIX, Description, count_parts
-from .registry import CLASSES, FUNCTIONS, Foreign
-
-__all__ = [
-    "CLASSES",
-    "FUNCTIONS",
-    "TENSOR_PREFIX",
-    "Builder",
-    "Description",
-    "Foreign",
-    "count_parts",
-    "describe",
-]

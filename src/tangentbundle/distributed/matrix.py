@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..errors import IsolatedPointsError
+from ..errors import IsolatedPointsError, Remedy
 from ..geometry.cloud import PointCloud, first_of
 from ..geometry.dimension import DimensionRule, joined_labels, resolve_dimension
 from ..geometry.frames import PCASettings, neighborhood_pca
@@ -93,8 +93,13 @@ def build_frames(parts: PartitionedCloud, p: int) -> None:
         raise IsolatedPointsError(
             f"{len(isolated)} of the {graph.num_points} points of partition {p} (first: "
             f"{first_of(isolated, numbers)[1]}, counted from 0) have no neighbour within "
-            f"sqrt(eps) = {radius:.4g}. Give a larger eps=..., or neighbors=..., or remove "
-            "outliers. Mind the units of the coordinates."
+            f"sqrt(eps) = {radius:.4g}.",
+            Remedy(
+                "Give a larger {eps}, or {neighbors}, or remove outliers. Mind the units of the "
+                "coordinates.",
+                eps=...,
+                neighbors=...,
+            ),
         )
     save_array(file("indptr"), graph.indptr.numpy())
     save_array(file("neighbors"), graph.indices.numpy())

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, MissingColumnsError
+from ..errors import InvalidInputError, MissingColumnsError, Note
 from ..units import common_unit, conversion
+from ..winds import MAX_SPEED
 from .grid import Grid
-from .xarrays import MAX_SPEED, find_vectors, unit_of, warn_of_other_pairs, without_fill
+from .xarrays import find_vectors, unit_of, warn_of_other_pairs, without_fill
 
 if TYPE_CHECKING:
     import xarray
@@ -46,7 +47,7 @@ class GridFields:
         cls,
         ds: xarray.Dataset,
         vectors: Sequence[str] = (),
-        notes: list[str] | None = None,
+        notes: list[Note] | None = None,
         *,
         one_of_many: bool = False,
     ) -> GridFields:
@@ -147,7 +148,7 @@ def _check_names(ds: xarray.Dataset, names: tuple[str, ...]) -> None:
 
 
 def _in_one_unit(
-    ds: xarray.Dataset, names: tuple[str, ...], notes: list[str]
+    ds: xarray.Dataset, names: tuple[str, ...], notes: list[Note]
 ) -> tuple[xarray.Dataset, str]:
     """The dataset with components in one unit and without default fill values, and that unit."""
     unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], notes)

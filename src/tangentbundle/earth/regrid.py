@@ -88,7 +88,8 @@ class Kriging:
         shape = np.shape(self.noise_std)
         if shape not in ((), (n,)):
             raise ShapeError(
-                f"noise_std must be a number or one for each of {n} points of the source."
+                argument="noise_std",
+                expected=f"a number or one for each of {n} points of the source",
             )
         if not shape:
             return self.noise_std

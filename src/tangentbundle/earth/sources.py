@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import lzma
 import os
@@ -163,18 +164,28 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
         return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
         # xarray raises a ValueError for times, too, and has no class of its own for them
-        if "decode time" in str(error) and options.get("decode_times", True):
-            warn(
-                f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. "
-                "Change these units.",
-                SuspiciousDataWarning,
-            )
-            return open_dataset(path, **options, decode_times=False)
+        if options.get("decode_times", True):
+            with contextlib.suppress(DamagedFileError):
+                undated = open_dataset(path, **options, decode_times=False)
+                if not _has_dates(undated):  # nothing but these is at fault
+                    text = f"times are read as numbers, not dates: {str(error).partition('. ')[0]}."
+                    warn(text, SuspiciousDataWarning, remedy="Change these units.")
+                    return undated
         raise DamagedFileError(
             f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a "
             "package is missing (NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). "
             f"{type(error).__name__}: {str(error)[:200]}."
         ) from error
+
+
+def _has_dates(ds: xarray.Dataset) -> bool:
+    """Whether the times of a dataset, read as numbers, are dates by their units."""
+    xarray = extra("xarray", "Reading datasets")
+    try:
+        xarray.decode_cf(ds)
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def _refuse_truncated(path: Path) -> None:

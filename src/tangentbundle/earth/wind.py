@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import brentq
 
-from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..errors import InvalidInputError, NonFiniteError, Note, ShapeError
 from ..extras import extra
 from ..spaces import Globe
 from ..timeline import Times, Windows, fill_single_steps
 from ..units import conversion
+from ..winds import without_impossible
 from .grid import Grid
 from .gridfields import GridFields
-from .xarrays import without_impossible
 
 if TYPE_CHECKING:
     import xarray
@@ -182,10 +182,10 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData:
     """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its
     variables."""
-    notes: list[str] = []
+    notes: list[Note] = []
     names = (u, v) if u or v else ()
     fields = GridFields.of(ds, names, notes, one_of_many=True)
-    notes.insert(0, provenance or _title(ds))
+    notes.insert(0, Note(provenance or _title(ds)))
     grid = fields.grid
     factor, unit = _speed_unit(fields.unit, notes)
     arrays = [_with_time(fields.ds[name], grid.dims) for name in fields.names]
@@ -196,16 +196,15 @@ def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData
     copies = int((grid.cell >= 0).sum()) - len(grid)
     if copies:
         grid.warn_if_copies_differ(cells, components)
-        notes.append(
-            f"{copies} cells at the place of another, such as a pole: the mean of their vectors"
-        )
+        text = f"{copies} cells at the place of another, such as a pole: the mean of their vectors"
+        notes.append(Note(text))
     return from_points(
         times=arrays[0][time].values,
         lat=grid.lat,
         lon=grid.lon,
         components=components,
         area=np.ones(len(grid)) if grid.axes is None else grid.areas,
-        provenance="; ".join(notes),
+        provenance="; ".join(note.text() for note in notes),
     )
 
 
@@ -215,13 +214,13 @@ def _title(ds: xarray.Dataset) -> str:
     return "; ".join(titles) or "an xarray dataset"
 
 
-def _speed_unit(unit: str, notes: list[str]) -> tuple[float, str]:
+def _speed_unit(unit: str, notes: list[Note]) -> tuple[float, str]:
     """The factor to m/s and that unit, if the unit is one of speed; otherwise one and the unit."""
     factor = conversion(unit, "m/s")
     if not unit or factor is None:
         return 1.0, unit
     if factor != 1.0:
-        notes.append(f"converted from {unit} to m/s")
+        notes.append(Note(f"converted from {unit} to m/s"))
     return factor, "m/s"
 
 

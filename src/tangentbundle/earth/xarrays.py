@@ -3,36 +3,39 @@ longitude and time."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InvalidInputError, MissingColumnsError, SuspiciousDataWarning, warn
+from ..errors import (
+    InvalidInputError,
+    MissingColumnsError,
+    MissingValuesNote,
+    Note,
+    Remedy,
+    SuspiciousDataWarning,
+    warn,
+)
 from ..units import conversion
+from ..winds import (
+    DIRECTION,
+    EAST,
+    EAST_NORTH,
+    NETCDF_FILL,
+    NO_VECTOR,
+    NORTH,
+    SPEED,
+    impossible_wind,
+    is_radian,
+    northward_names,
+    speed_direction,
+)
 
 if TYPE_CHECKING:
     import xarray
 
 
-CURRENTS = ("uo", "ugos", "water_u", "uvel")
-EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "ua", "u_component_of_wind", *CURRENTS)
-NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
-SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
-DIRECTION = (
-    "wind_from_direction",
-    "wind_direction",
-    "winddirection",
-    "wind_dir",
-    "wdir",
-    "direction",
-    "wd",
-    "drct",
-    "dd",
-)
-EAST_NORTH = ("eastward_wind", "northward_wind")
-"""Names of the components of wind that is given as speed and direction."""
 ALONG_AXES = {
     "eastward_wind": "x_wind",
     "northward_wind": "y_wind",
@@ -44,67 +47,12 @@ ones."""
 RATES = {"divergence": "divergence_of_wind", "vorticity": "atmosphere_relative_vorticity"}
 FORMS = ("{}", "nav_{}", "c{}", "t{}", "x{}", "{}cell", "{}_rho")
 """Usual names of lat and lon: also of NEMO, ICON, CICE, WRF, MPAS and ROMS."""
-NETCDF_FILL = 9.969209968386869e36
-"""What NetCDF stores in a cell of floats that was never written; in one of integers it is their
-largest magnitude."""
 
 FILL_ROUNDING = {"f": 1e-6, "i": 1e-12, "u": 1e-12}
 """Relative differences from the fill value that are rounding, by the kind of stored numbers."""
 
-MAX_SPEED = 500.0
-"""Speeds above this, in m/s, cannot be wind: they are missing-value markers such as 999 or 1e20."""
-
 MAX_LISTED_PAIRS = 4
 """Pairs of components that a warning lists."""
-
-COMPONENT_WORDS = (
-    (r"eastward", "northward"),
-    (r"zonal", "meridional"),
-    (r"(?<![a-z])east(?![a-z])", "north"),
-    (r"(?<![A-Za-z])u", "v"),
-    (r"(?<![A-Za-z])U", "V"),
-    (r"(?<=[_.\d])u(?![a-z])", "v"),
-    (r"(?<=[a-z])u(?=\d*$)", "v"),
-    (r"(?<![A-Za-z])x(?=_)", "y"),
-)
-"""Words for the eastward component in names, and those for the northward one in their place."""
-NO_VECTOR = re.compile(
-    r"(std|stdev|stddev|error|err|sigma|var|variance|spread|uncertainty|qc|flag|count|num)s?\d*$"
-)
-"""How names end that belong to a vector, but are none."""
-
-
-def is_radian(unit: str) -> bool:
-    """Whether angles in this unit are radians; all others are in degrees."""
-    return unit.lower().startswith("rad")
-
-
-def impossible_wind(speed: Any, direction: Any, unit: str) -> Any:
-    """Where a speed is negative, or a direction further than once around the circle, as
-    missing-value markers are."""
-    turn = 2 * np.pi if is_radian(unit) else 360.0
-    return (speed < 0) | ((abs(direction) > 1.001 * turn) & (speed != 0))
-
-
-def wind_components(speed: np.ndarray, direction: np.ndarray, unit: str = "degree") -> np.ndarray:
-    """Eastward and northward wind ``(..., 2)``, from its speed and the direction that it comes
-    from.
-
-    >>> # a west wind; calm has no direction
-    >>> wind_components(np.array([5.0, 0.0]), np.array([270.0, np.nan])).round(9)
-    array([[ 5.,  0.],
-           [-0., -0.]])
-    """
-    angle = np.where(speed == 0, 0.0, direction if is_radian(unit) else np.radians(direction))
-    speed = np.where(impossible_wind(speed, direction, unit), np.nan, speed)
-    return np.stack([-speed * np.sin(angle), -speed * np.cos(angle)], axis=-1)
-
-
-def speed_direction(wind: Iterable[Any], unit: str = "degree") -> tuple[Any, Any]:
-    """Speed of an eastward and a northward component, and the direction that it comes from."""
-    east, north = wind
-    angle = np.arctan2(-east, -north) % (2 * np.pi)
-    return np.hypot(east, north), angle if is_radian(unit) else np.degrees(angle)
 
 
 def with_components(
@@ -201,22 +149,7 @@ def standard_name(name: str, along_axes: bool) -> str:
     return along
 
 
-def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.ndarray:
-    """Wind with NaN for components above ``MAX_SPEED``."""
-    factor = conversion(unit, "m/s")
-    if not factor:
-        return values
-    is_impossible = np.abs(values) * factor > MAX_SPEED
-    if not is_impossible.any():
-        return values
-    notes.append(
-        f"{int(is_impossible.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as "
-        "missing"
-    )
-    return np.where(is_impossible, np.nan, values)
-
-
-def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArray:
+def without_fill(variable: xarray.DataArray, notes: list[Note]) -> xarray.DataArray:
     """The variable with NaN in cells that hold NetCDF's default fill value, where it does not
     declare its own."""
     undecoded = set(variable.attrs) & {"_FillValue", "missing_value", "scale_factor", "add_offset"}
@@ -241,10 +174,8 @@ def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArr
     )
     if not is_missing.any():
         return variable
-    notes.append(
-        f"{int(is_missing.sum())} values of {variable.name} are the default fill value and count "
-        "as missing"
-    )
+    text = f"{int(is_missing.sum())} values of {variable.name} are the default fill value"
+    notes.append(MissingValuesNote(f"{text} and count as missing"))
     return variable.astype(np.float64).where(~is_missing)
 
 
@@ -279,8 +210,12 @@ def find_vectors(ds: xarray.Dataset) -> FoundVectors:
         raise MissingColumnsError(
             f"expected an eastward and a northward variable, by standard_name or named as "
             f"{EAST[0]}, {NORTH[0]}; "
-            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. "
-            'Name them: vectors=("EAST", "NORTH") or wind=("SPEED", "DIRECTION").'
+            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}.",
+            Remedy(
+                "Name them: {vectors} or {wind}.",
+                vectors=("EAST", "NORTH"),
+                wind=("SPEED", "DIRECTION"),
+            ),
         )
     return FoundVectors(ds, EAST_NORTH, wind)
 
@@ -344,15 +279,6 @@ def _northward_partner(name: str, candidates: dict[str, xarray.DataArray]) -> st
     return None
 
 
-def northward_names(name: str) -> list[str]:
-    """What the northward component may be called if a name is that of the eastward one."""
-    names = []
-    for pattern, northward in COMPONENT_WORDS:
-        for match in re.finditer(pattern, name):
-            names.append(name[: match.start()] + northward + name[match.end() :])
-    return names
-
-
 def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
     """Warn if a dataset has other vectors than those found by name: they are not worked on."""
     pairs = other_pairs(ds, names)
@@ -361,12 +287,10 @@ def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
     shown = "; ".join(", ".join(pair) for pair in pairs[:MAX_LISTED_PAIRS])
     if len(pairs) > MAX_LISTED_PAIRS:
         shown += "; ..."
-    first, second = pairs[0]
     warn(
-        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not. "
-        f"Name those to use, "
-        f'one pair at a time, as vectors=("{first}", "{second}").',
+        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not.",
         SuspiciousDataWarning,
+        remedy=Remedy("Name those to use, one pair at a time, as {vectors}.", vectors=pairs[0]),
     )
 
 

@@ -16,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import ArrayKind, finite, float_tensor, host, outside_functional_transform
 from ..errors import (
+    NO_EXAMPLE,
     DeviceError,
     InvalidInputError,
     NoInformationWarning,
     NotTangentWarning,
+    Remedy,
     ShapeError,
     SuspiciousDataWarning,
     TooFewPointsError,
@@ -120,10 +122,13 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         ):
             warn(
                 "left-out vectors are predicted no better than noise of their own size, "
-                f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on. "
-                "Give noise_std if you know it, or more points, and check that vectors are in the "
-                "order of the points.",
+                f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on.",
                 NoInformationWarning,
+                remedy=Remedy(
+                    "Give {noise_std} if you know it, or more points, and check that vectors are "
+                    "in the order of the points.",
+                    noise_std=NO_EXAMPLE,
+                ),
             )
 
     def _chosen_model(self, observations: Observations) -> Model:

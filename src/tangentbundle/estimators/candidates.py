@@ -92,7 +92,13 @@ class Trial:
         margin, mean = best.density - self.density, float(self.density.mean())
         error = float(margin.std() / np.sqrt(len(margin)))
         return Score(
-            str(self.model), mean, float(margin.mean()), error, self.posterior.noise, self.seconds
+            model=str(self.model),
+            score=mean,
+            margin=float(margin.mean()),
+            margin_error=error,
+            noise=self.posterior.noise,
+            seconds=self.seconds,
+            name=self.model.name,
         )
 
 

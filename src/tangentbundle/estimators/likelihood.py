@@ -11,7 +11,11 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from ..errors import ConvergenceError
+from ..errors import (
+    NO_EXAMPLE,
+    ConvergenceError,
+    Remedy,
+)
 from .covariance import Covariance
 from .observations import JITTER
 from .sites import Pairs, Sites
@@ -67,9 +71,10 @@ class Evidence:
         slope = torch.baddbmm(
             inverse, weights, weights.mT, beta=0.5 * weights.shape[-1], alpha=-0.5
         )
-        (gradient[:-1],) = torch.autograd.grad(
-            blocks, parameters, slope if alone else self.pairs.blocks(slope[0])
-        )
+        # Of a number: for the gradient of an array torch loads sympy, which takes half a second.
+        slopes = slope if alone else self.pairs.blocks(slope[0])
+        product = torch.dot(blocks.reshape(-1), slopes.reshape(-1))
+        (gradient[:-1],) = torch.autograd.grad(product, parameters)
         if self.noise is None:
             count, squares = self.white
             variance, trace = torch.exp(2 * theta[-1]), slope.diagonal(dim1=-2, dim2=-1).sum()
@@ -135,7 +140,7 @@ def maximize(
     if not found.fun < 1e10:
         raise ConvergenceError(
             f"the covariance {covariance} of these data is not positive definite at any "
-            "parameters tried. Are there coincident points with different vectors and no noise? "
-            "Give noise_std, or remove duplicates."
+            "parameters tried. Are there coincident points with different vectors and no noise?",
+            Remedy("Give {noise_std}, or remove duplicates.", noise_std=NO_EXAMPLE),
         )
     return found.x

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..arrays import host
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
@@ -181,6 +181,7 @@ class Score(NamedTuple):
     margin_error: float  # its standard error
     noise: float  # estimated standard deviation of the noise
     seconds: float  # of the fit
+    name: str = ""  # a short one for tables
 
 
 class Posterior(ABC):
@@ -213,6 +214,11 @@ class Model(ABC):
         False  # so simple that it is only chosen where it is clearly better than others
     )
 
+    @property
+    def name(self) -> str:
+        """A short name for tables."""
+        return type(self).__name__
+
     @abstractmethod
     def fit(self, observations: Observations, rng: np.random.Generator) -> Posterior:
         """Fit to observations."""
@@ -229,16 +235,19 @@ def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
     values = np.asarray(host(noise_std, "noise_std"), dtype=float)
     if values.shape not in ((), (n,)):
         raise ShapeError(
-            f"noise_std must be a number or one for each of the {n} points, got shape "
-            f"{values.shape}."
+            argument="noise_std",
+            expected=f"a number or one for each of the {n} points",
+            received=f"shape {values.shape}",
         )
     if not np.isfinite(values).all():
         raise NonFiniteError(
-            "noise_std must be finite. Drop points whose noise is not known, or estimate it."
+            remedy="Drop points whose noise is not known, or estimate it.",
+            argument="noise_std",
+            expected="finite",
         )
     if (values < 0).any():
         raise InvalidInputError(
-            "noise_std holds negative numbers; standard deviations are at least 0."
+            "holds negative numbers; standard deviations are at least 0.", argument="noise_std"
         )
     return np.broadcast_to(np.square(values / scale), (n,)).copy()
 
@@ -257,4 +266,4 @@ def tail(level: float, residuals: np.ndarray | None) -> float:
     the Gaussian one."""
     sizes = np.sort(np.abs(np.ravel([] if residuals is None else residuals)))
     rank = int(np.ceil((len(sizes) + 1) * level))
-    return float(sizes[rank - 1] if rank <= len(sizes) else norm.ppf((1 + level) / 2))
+    return float(sizes[rank - 1] if rank <= len(sizes) else ndtri((1 + level) / 2))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InvalidInputError
 from .bases import FieldInBases, signal_axes
-from .covariance import Covariance
+from .covariance import Covariance, helmholtz_covariance
 from .history import from_history
 from .likelihood import maximize
 from .observations import Model, Observations
@@ -58,6 +58,12 @@ class GaussianProcess(Model):
 
     def __str__(self) -> str:
         return f"GaussianProcess({self.covariance})" + ("" if self.uses_history else ", no history")
+
+    @property
+    def name(self) -> str:
+        """The covariance; that of a divergence-free and a curl-free part is called helmholtz."""
+        covariance = str(self.covariance).replace(str(helmholtz_covariance()), "helmholtz")
+        return covariance if self.uses_history else f"{covariance}, no history"
 
     def quick(self) -> GaussianProcess:
         return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), steps=12)

@@ -18,6 +18,7 @@ from ..errors import (
     InvalidInputError,
     IsolatedPointsError,
     NoInformationWarning,
+    Remedy,
     SuspiciousDataWarning,
     TangentBundleWarning,
     warn,
@@ -205,9 +206,11 @@ class TangentSpaces:
             warn(
                 f"{int(far.sum())} of {len(points)} points lie up to {distances.max():.3g} from "
                 f"the nearest training point; training points are typically {spacing:.3g} apart. "
-                "Predictions there are little more than the prior: use return_std=True, and check "
-                "the units of the points.",
+                "Predictions there are little more than the prior.",
                 NoInformationWarning,
+                remedy=Remedy(
+                    "Use {return_std}, and check the units of the points.", return_std=True
+                ),
             )
         return far
 
@@ -234,8 +237,9 @@ def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
     if few:
         warn(
             f"{n} points are too few to estimate the dimension of the space they lie on, in {D} "
-            f"dimensions: it is taken as {found}. Give dim=... if you know it.",
+            f"dimensions: it is taken as {found}.",
             DimensionWarning,
+            remedy=Remedy("Give {dim} if you know it.", dim=...),
         )
     return found
 

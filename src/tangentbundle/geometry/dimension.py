@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from ..arrays import host, positive
-from ..errors import DimensionWarning, InvalidInputError, warn
+from ..errors import DimensionWarning, InvalidInputError, Remedy, warn
 from ..parallel import num_threads
 from .cloud import PointCloud
 from .local_pca import MAX_VARIANCES, local_pca, pca_of_nearest
@@ -413,10 +413,13 @@ def _warn_of_sheets(dim: int, dim_across: int, sheets: float) -> None:
     shapes = {1: "curves", 2: "surfaces"}.get(dim, f"sheets of dimension {dim}")
     warn(
         f"the points lie on about {sheets:.0f} {shapes}, such as the rows of a stretched grid, "
-        f"which together span {dim_across} dimensions: the dimension is taken as "
-        f"{dim_across}. Give dim={dim} if each of the {shapes} is a manifold by itself, and "
-        f"dim={dim_across} to silence this.",
+        f"which together span {dim_across} dimensions: the dimension is taken as {dim_across}.",
         DimensionWarning,
+        remedy=Remedy(
+            f"Give {{dim}} if each of the {shapes} is a manifold by itself, and {dim_across} "
+            "instead to silence this.",
+            dim=dim,
+        ),
     )
 
 
@@ -446,7 +449,9 @@ def check_dimension(dim: int, ambient_dim: int) -> int:
     is_integer = isinstance(dim, (int, np.integer)) and not isinstance(dim, bool)
     if not is_integer or not 1 <= dim <= ambient_dim:
         raise InvalidInputError(
-            f"dim must be an integer from 1 to the ambient dimension {ambient_dim}, got {dim!r}."
+            argument="dim",
+            expected=f"an integer from 1 to the ambient dimension {ambient_dim}",
+            received=repr(dim),
         )
     return int(dim)
 
@@ -459,7 +464,7 @@ def _warn_of_disagreement(local: np.ndarray, estimate: int) -> None:
     points_of_dimension = dict(zip(dimensions.tolist(), counts.tolist(), strict=True))
     warn(
         f"only {share:.0%} of the points have local dimension {estimate} (points by dimension: "
-        f"{points_of_dimension}). The cloud may be noisy, undersampled or a union of pieces; give "
-        "dim=... if you know it.",
+        f"{points_of_dimension}). The cloud may be noisy, undersampled or a union of pieces.",
         DimensionWarning,
+        remedy=Remedy("Give {dim} if you know it.", dim=...),
     )

@@ -61,7 +61,8 @@ def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.nd
     if not used.all():
         raise RankDeficientError(
             f"vertices without a normal, in no triangle: {n - used.sum()} (first: "
-            f"{used.argmin()}). Remove them and number the others anew."
+            f"{used.argmin()}).",
+            "Remove them and number the others anew.",
         )
     return triangles
 
@@ -155,16 +156,18 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
     if crowded >= 0:
         raise NotManifoldError(
             f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is "
-            "no surface there. Remove surplus triangles, or use the points alone: "
-            "TangentBundle.from_points(vertices)."
+            "no surface there.",
+            "Remove surplus triangles, or use the points alone: "
+            "TangentBundle.from_points(vertices).",
         )
     if alike:
         turn, conflict = _turns(faces, twin)
         if conflict >= 0:
             raise NotManifoldError(
                 "the mesh is not orientable: its triangles cannot agree across "
-                f"{_edge(order[faces], conflict)}. Use the points alone, "
-                "TangentBundle.from_points(vertices): their transports may be reflections."
+                f"{_edge(order[faces], conflict)}.",
+                "Use the points alone, TangentBundle.from_points(vertices): their transports may "
+                "be reflections.",
             )
         turned = np.flatnonzero(turn)
         warn(

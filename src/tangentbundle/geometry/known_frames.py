@@ -96,7 +96,8 @@ def mesh_frames(
         first = first_of(lost, order)[1]
         raise RankDeficientError(
             f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} "
-            f"(first: {first}). Remove them, or give frames."
+            f"(first: {first}).",
+            "Remove them, or give frames.",
         )
     return normal_frames(normals)
 

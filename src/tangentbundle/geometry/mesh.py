@@ -372,8 +372,8 @@ def intrinsic_mesh(
     if pinched >= 0:
         raise NotManifoldError(
             f"at vertex {numbers[pinched]} several parts of the mesh meet in a point, so it has no "
-            "tangent plane there. Duplicate the vertex, or use the points alone: "
-            "TangentBundle.from_points(vertices)."
+            "tangent plane there.",
+            "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices).",
         )
     scale = np.where(inside, 2 * np.pi / total, 1.0)
     direction = _directions(points, bases, sense, tails, length, phi, scale)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import positive, positive_integer
-from ..errors import InvalidInputError, IsolatedPointsError, TooFewPointsError
+from ..errors import InvalidInputError, IsolatedPointsError, Remedy, TooFewPointsError
 from .cloud import PointCloud
 from .graph import NeighborGraph, require_memory_for_edges
 from .reach import Reach, least_neighbors
@@ -269,6 +269,11 @@ def refuse_isolated(cloud: PointCloud, graph: NeighborGraph, radius: float) -> N
     raise IsolatedPointsError(
         f"{len(isolated)} of {len(cloud)} points (first: {first}, counted from 0) have no "
         f"neighbour within sqrt(eps) = {radius:.4g}; their nearest points are "
-        f"{float(nearest.min()):.4g} to {float(nearest.max()):.4g} away. Give a larger eps=..., or "
-        "neighbors=..., or remove outliers. Mind the units of the coordinates."
+        f"{float(nearest.min()):.4g} to {float(nearest.max()):.4g} away.",
+        Remedy(
+            "Give a larger {eps}, or {neighbors}, or remove outliers. Mind the units of the "
+            "coordinates.",
+            eps=...,
+            neighbors=...,
+        ),
     ).at_point(first)
