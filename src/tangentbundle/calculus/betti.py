@@ -218,7 +218,7 @@ class _Functions:
             )
         laplacian = bundle.scalar().laplacian()
         values, fields = laplacian.spectrum(components - 1 + num_levels, tol=EIGENPAIR_TOLERANCE)
-        levels = _on_host(values)[components - 1 :]
+        levels = _cpu_eigenvalues(values)[components - 1 :]
         pairs_below = 0
         if bundle.dim == 2:
             pairs_below = int(levels.diff().argmax())
@@ -286,10 +286,10 @@ class _Fields:
         if bundle.dim == 2:
             num_fields = most + 2 * functions.pairs_below
         values, fields = hodge.spectrum(num_fields, tol=EIGENPAIR_TOLERANCE)
-        return cls(values=_on_host(values), fields=torch.as_tensor(fields).double())
+        return cls(values=_cpu_eigenvalues(values), fields=torch.as_tensor(fields).double())
 
 
-def _on_host(values: Array) -> Tensor:
+def _cpu_eigenvalues(values: Array) -> Tensor:
     """Eigenvalues as a tensor on the CPU, in float64."""
     return torch.as_tensor(values).double().cpu()
 
