@@ -8,6 +8,7 @@ import io
 import json
 import pathlib
 import sys
+from functools import partial
 
 import network_parts
 import numpy as np
@@ -65,7 +66,8 @@ def test_every_pointwise_function_comes_back(name):
 
 def test_the_registry_has_every_class_of_the_library():
     seen = set()
-    for make in NETWORKS.values():
+    on_semigroups = partial(tb.nn.TNN, [1, 1], method=tb.Exponentials())
+    for make in (*NETWORKS.values(), on_semigroups):
         pending = [Description().encode(make())]
         while pending:
             value = pending.pop()

@@ -216,3 +216,12 @@ def test_bad_paths_and_signals():
         tb.Heat(1.0)(path, np.zeros((5, 1, 1), np.float32))
     with pytest.raises(InvalidInputError, match="not self-adjoint"):
         _ = path.eigenbasis
+
+
+def test_exponentials_are_the_method_of_semigroups_alone():
+    identity = Identity.of(4)
+    x = random_signal(identity)
+    assert torch.equal(tb.Heat(1.0)(identity, x, tb.Exponentials()), x)
+    lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=0)).laplacian()
+    with pytest.raises(InvalidInputError, match="method of a Semigroup, got Laplacian"):
+        tb.Heat(1.0)(lap, random_signal(lap), tb.Exponentials())

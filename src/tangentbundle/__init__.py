@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Chebyshev,
         Dense,
         Exact,
+        Exponentials,
         Filter,
         Heat,
         ImpulseResponse,
@@ -92,6 +93,7 @@ HOMES = {
     "Chebyshev": ".filters",
     "Dense": ".filters",
     "Exact": ".filters",
+    "Exponentials": ".filters",
     # networks
     "fit": ".training",
     "load": ".saving",

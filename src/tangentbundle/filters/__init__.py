@@ -3,6 +3,7 @@ processing)."""
 
 from ..operators.methods import Chebyshev, Dense, Exact, Method
 from ..operators.response import Impulses as Impulses
+from ..operators.semigroup import Exponentials
 from .base import Filter
 from .properties import Properties as Properties
 from .responses import FIR, Heat, ImpulseResponse, Polynomial, Spectral, Tikhonov
@@ -12,6 +13,7 @@ __all__ = [
     "Chebyshev",
     "Dense",
     "Exact",
+    "Exponentials",
     "Filter",
     "Heat",
     "ImpulseResponse",

@@ -25,12 +25,26 @@ SPACING_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class _Exponentials(Method):
-    """Filters with point impulses on a ``Semigroup``, by its exponentials; they are exact."""
+class Exponentials(Method):
+    """Filters with point impulses on a ``Semigroup``, by its exponentials; they are exact.
+
+    It is the method of every ``Semigroup``, whatever the method asked for, and of no other
+    operator.
+
+    >>> import torch, tangentbundle as tb
+    >>> path = tb.operators.DirectedPath.of(3)
+    >>> tb.Heat(1.0)(path, torch.tensor([[[1.0]], [[2.0]], [[3.0]]]).double()).ravel().tolist()
+    [0.0, 1.0, 2.0]
+    """
 
     has_operator_gradients: ClassVar[bool] = True
 
     def apply(self, filters: Sequence[Response], operator: Any, x: torch.Tensor) -> torch.Tensor:
+        if not isinstance(operator, Semigroup):
+            raise InvalidInputError(
+                f"Exponentials() is the method of a Semigroup, got {type(operator).__name__}. Use "
+                "Exact(), Dense() or Chebyshev()."
+            )
         return torch.stack([self._filtered(filter, operator, x) for filter in filters])
 
     def _filtered(self, filter: Response, operator: Semigroup, x: torch.Tensor) -> torch.Tensor:
@@ -60,7 +74,7 @@ class Semigroup(SquareOperator):
     def resolve_method(self, method: Method | None) -> Method:
         """Exponentials, whatever the method asked for."""
         super().resolve_method(method)
-        return _Exponentials()
+        return Exponentials()
 
 
 @dataclass(eq=False)
