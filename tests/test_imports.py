@@ -112,8 +112,9 @@ def test_similar_names_are_suggested(name, meant):
 def test_every_method_is_a_name_of_tb():
     """How filters are evaluated, how forecasts are made, and the filters themselves."""
     for base in (tb.filters.Method, tb.forecast.methods.ForecastMethod):
-        methods = [method for method in base.__subclasses__() if method.__name__[0] != "_"]
-        assert methods == [getattr(tb, method.__name__) for method in methods] != []
+        assert base.__subclasses__() == [
+            getattr(tb, method.__name__) for method in base.__subclasses__()
+        ]
     filters = [vars(tb.filters)[name] for name in tb.filters.__all__ if name[0].isupper()]
     assert {f.__name__ for f in filters if issubclass(f, tb.filters.Filter)} - {*dir(tb)} == set()
 
