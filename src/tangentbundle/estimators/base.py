@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -180,6 +179,8 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             host(values.detach() if isinstance(values, torch.Tensor) else values, name)
             for values, name in ((y, "y"), (field, "the prediction"))
         )
+        from sklearn.metrics import r2_score  # slow to import
+
         return r2_score(y, field, sample_weight=sample_weight, multioutput="variance_weighted")
 
     def _predict(self, X: np.ndarray, spread: bool, with_noise: bool) -> Prediction:

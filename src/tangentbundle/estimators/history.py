@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.interpolate import RBFInterpolator
 from torch import Tensor
 
 from ..arrays import float_tensor, require_values
@@ -56,9 +55,10 @@ class History:
     def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         if np.array_equal(points, places):
             return values
-        unique = np.unique(points, axis=0, return_index=True)[
-            1
-        ]  # coincident points have no interpolant
+        from scipy.interpolate import RBFInterpolator  # slow to import
+
+        # coincident points have no interpolant
+        _, unique = np.unique(points, axis=0, return_index=True)
         neighbors = min(16, len(unique))
         return RBFInterpolator(
             points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy.spatial import cKDTree
-from sklearn.neighbors import NearestNeighbors
 
 MAX_TREE_DIMENSIONS = 15
 """In more dimensions a tree visits nearly all points, and products of matrices are faster."""
@@ -25,6 +24,8 @@ class NearestPoints:
         # squared distances are differences of squared lengths, which round less the nearer the
         # origin is
         else:
+            from sklearn.neighbors import NearestNeighbors  # slow to import, rarely needed
+
             self._center = points.mean(axis=0)
             self._search = NearestNeighbors(algorithm="brute").fit(points - self._center)
 
