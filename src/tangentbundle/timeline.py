@@ -231,13 +231,27 @@ def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarr
     (array([0., 1., 2., 3., 4., 7.]), array([2]))
     """
     line = regular(times)
-    before = np.flatnonzero(np.diff(line.ticks) == 2)
+    _, all_values, filled = fill_single_gaps(line.ticks, values)
+    where = np.flatnonzero(filled) - np.arange(filled.sum())
+    all_times = np.insert(times, where, line.after(times[where - 1]))
+    return all_times, all_values, filled
+
+
+def fill_single_gaps(
+    ticks: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same for values ``(T, ...)`` at ascending whole numbers ``ticks`` (T,), which come back
+    with those of the gaps.
+
+    >>> fill_single_gaps(np.array([0, 1, 3, 6]), np.array([0.0, 1.0, 3.0, 6.0]))[0]
+    array([0, 1, 2, 3, 6])
+    """
+    before = np.flatnonzero(np.diff(ticks) == 2)
     where = before + 1
     means = (values[before] + values[where]) / 2
-    filled = np.insert(np.zeros(len(times), bool), where, True)
-    all_times = np.insert(times, where, line.after(times[before]))
-    all_values = np.insert(values, where, means, axis=0)
-    return all_times, all_values, filled
+    filled = np.insert(np.zeros(len(ticks), bool), where, True)
+    all_ticks = np.insert(ticks, where, ticks[before] + 1)
+    return all_ticks, np.insert(values, where, means, axis=0), filled
 
 
 @dataclass(frozen=True, eq=False)

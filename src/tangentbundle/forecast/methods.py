@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..timeline import fill_single_gaps
+
 
 @dataclass(frozen=True, eq=False)
 class Record:
@@ -38,13 +40,14 @@ def fill_gaps(values: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.nda
     Gaps of one step are filled with the mean of their neighbours; longer ones are zero and not
     usable.
     """
-    places = steps - steps[0]
-    full = np.zeros((places[-1] + 1, *values.shape[1:]))
-    full[places] = values
-    observed = np.isin(np.arange(len(full)), places)
-    single = np.flatnonzero(~observed[1:-1] & observed[:-2] & observed[2:]) + 1
-    full[single] = (full[single - 1] + full[single + 1]) / 2
-    return full, observed, observed | np.isin(np.arange(len(full)), single)
+    ticks, known, filled = fill_single_gaps(steps - steps[0], values)
+    full = np.zeros((ticks[-1] + 1, *values.shape[1:]))
+    full[ticks] = known
+    usable = np.zeros(len(full), bool)
+    usable[ticks] = True
+    observed = usable.copy()
+    observed[ticks[filled]] = False
+    return full, observed, usable
 
 
 class LeadSkill(NamedTuple):
