@@ -61,7 +61,7 @@ def uv_sphere(rows, columns):
     return vertices, np.array(faces)
 
 
-LIMITS = {(2, 2000): (2.0, 0.02, 0.04), (2, 8000): (1.0, 0.01, 0.02), (3, 4000): (4.0, 0.03, 0.08)}
+LIMITS = {(2, 2000): (2.0, 0.02, 0.04), (2, 8000): (1.0, 0.01, 0.02), (3, 2000): (5.0, 0.04, 0.1)}
 """Median error of directions in degrees, of distances and of logarithms, relative."""
 
 

@@ -153,7 +153,7 @@ class ConditionedStep(HeatStep):
         walk = self._walk(logarithms, reached)
         source = np.where(reached, x / self.decay, 0.0) * np.exp(-logarithms)
         ones = np.ones((len(self.rows), 1, 1))
-        scaled = _solve(walk, ones, source[:, None, None], start=1.0)[:, 0, 0]
+        scaled = _solve(walk, ones, source[:, None, None], start=1.0, unit=0.0)[:, 0, 0]
         return np.where(reached, scaled * np.exp(logarithms), 0.0)
 
     def fields(self, x: np.ndarray) -> np.ndarray:
@@ -163,7 +163,7 @@ class ConditionedStep(HeatStep):
         walk = self._walk(logarithms, reached)
         scale = self.decay * np.where(reached, heat, 1.0)
         source = np.where(reached[:, None, None], x / scale[:, None, None], 0.0)
-        return heat[:, None, None] * _solve(walk, self.maps, source, start=0.0)
+        return heat[:, None, None] * _solve(walk, self.maps, source, start=0.0, unit=1.0)
 
     def _distances_along_edges(self, sources: np.ndarray) -> np.ndarray:
         """The length of the shortest way from a source along edges, ``(n,)``."""
@@ -203,19 +203,22 @@ class _Walk:
         self.probabilities = probabilities
 
     def sweep(
-        self, order: np.ndarray, maps: np.ndarray, source: np.ndarray, z: np.ndarray
+        self, order: np.ndarray, maps: np.ndarray, source: np.ndarray, unit: float, z: np.ndarray
     ) -> float:
         """Go over the points of ``z`` (n, d, c) in an order; see ``_sweep``."""
-        return _sweep(order, self.indptr, self.columns, self.probabilities, maps, source, z)
+        return _sweep(order, self.indptr, self.columns, self.probabilities, maps, source, unit, z)
 
 
-def _solve(walk: _Walk, maps: np.ndarray, source: np.ndarray, start: float) -> np.ndarray:
+def _solve(
+    walk: _Walk, maps: np.ndarray, source: np.ndarray, *, start: float, unit: float
+) -> np.ndarray:
     r"""The solution of :math:`z_i = \sum_j p_{ij} O_{ij} z_j + s_i` ``(n, d, c)``: sweeps of Gauss
-    and Seidel, outward from the sources and back, from a constant ``start``."""
+    and Seidel, outward from the sources and back, from a constant ``start``, until values change by
+    little of themselves or of the ``unit``."""
     z = np.full(source.shape, start)
     for _ in range(MAX_SWEEPS):
-        walk.sweep(walk.order, maps, source, z)
-        change = walk.sweep(walk.order[::-1], maps, source, z)
+        walk.sweep(walk.order, maps, source, unit, z)
+        change = walk.sweep(walk.order[::-1], maps, source, unit, z)
         if change <= TOLERANCE:
             return z
     raise ConvergenceError(
@@ -225,9 +228,10 @@ def _solve(walk: _Walk, maps: np.ndarray, source: np.ndarray, start: float) -> n
 
 
 @njit(cache=True, nogil=True)
-def _sweep(order, indptr, columns, probabilities, maps, source, z):  # pragma: no cover - compiled
+def _sweep(order, indptr, columns, probabilities, maps, source, unit, z):
+    # pragma: no cover - compiled
     """Replace each row of ``z`` (n, d, c), in this order, by what its neighbours say; returns the
-    largest change, in units of the values."""
+    largest change, in units of the values, or of ``unit`` where they are smaller."""
     rank = z.shape[1]
     channels = z.shape[2]
     total = np.empty((rank, channels))
@@ -245,8 +249,9 @@ def _sweep(order, indptr, columns, probabilities, maps, source, z):  # pragma: n
                         total[a, c] += factor * z[j, b, c]
         for a in range(rank):
             for c in range(channels):
-                size = max(1.0, abs(total[a, c]))
-                largest = max(largest, abs(total[a, c] - z[i, a, c]) / size)
+                size = max(unit, abs(total[a, c]))
+                if size > 0.0:
+                    largest = max(largest, abs(total[a, c] - z[i, a, c]) / size)
                 z[i, a, c] = total[a, c]
     return largest
 

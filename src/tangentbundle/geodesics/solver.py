@@ -276,19 +276,23 @@ class GeodesicSolver:
         return self._step.fields(initial)
 
     def _start(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Heat at a source after a very short time: points, amounts and transports.
+        """Heat at a source after a very short time: points, densities and transports.
 
         The source alone may be in no other point's stencil.
         """
         neighbors, steps, maps = self._neighbors_of(row)
         squares = (steps**2).sum(axis=1)
-        weights = np.exp(-4.0 * squares / self.time)
         points = np.append(neighbors, row)
-        return (
-            points,
-            np.append(weights, 1.0),
-            np.concatenate([maps, np.eye(self.bundle.dim)[None]]),
-        )
+        densities = np.append(np.exp(-4.0 * squares / self.time), 1.0)
+        densities /= (densities * self._volumes[points]).sum()  # all sources are equally warm
+        identity = np.eye(self.bundle.dim)[None]
+        return points, densities, np.concatenate([maps, identity])
+
+    @cached_property
+    def _volumes(self) -> np.ndarray:
+        """The volume of the manifold around each point, in mean volumes, ``(n,)``."""
+        masses = host(self.bundle.sorted_masses())
+        return masses / masses.mean()
 
     @cached_property
     def _step(self) -> HeatStep:
