@@ -15,7 +15,8 @@ from tool import run
 
 import tangentbundle as tb
 from benchmarks.calculus import harmonic_wind
-from tangentbundle.io import Field, Mesh, Request, read_field, write_field
+from tangentbundle.io import Field, Request, read_field, write_field
+from tangentbundle.spaces import Mesh
 
 TORUS, SPHERE = tb.manifolds.Torus(1.0, 0.4), tb.manifolds.Sphere(2)
 PARTS = ("gradient", "rotational", "remainder")

@@ -62,7 +62,7 @@ def decompose(
         field = read_input(result, file, reading, display, dim=geometry.dim, output=output)
         with naming_rows(field):
             step("building the bundle")
-            on_globe = isinstance(field.space, tb.io.Globe)
+            on_globe = isinstance(field.space, tb.spaces.Globe)
             if on_globe and geometry.arguments():
                 raise InvalidInputError(
                     "on the globe the parts are computed on grid cells. Remove --dim, --neighbors "
@@ -159,7 +159,7 @@ def _decomposed_on_bundle(field: tb.io.Field, bundle: tb.TangentBundle) -> Decom
     decomposed = DecomposedField(split.energies)
     for name in split.energies:
         ambient = bundle.to_ambient(getattr(split, name))
-        decomposed.add_vectors(name, field.space.components(ambient), field)
+        decomposed.add_vectors(name, field.space.to_components(ambient), field)
     rates = {
         "divergence": split.divergence,
         "vorticity": split.vorticity,

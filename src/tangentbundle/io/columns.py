@@ -22,6 +22,7 @@ from ..errors import (
     ShapeError,
     UnitsError,
 )
+from ..spaces import Cloud, Globe, Space
 from ..units import common_unit, conversion
 from ..winds import (
     DIRECTION,
@@ -41,7 +42,6 @@ from .checks import check_count, distinct_rows, usable_rows, warn_if_radians, wa
 from .field import Field, Request
 from .names import listed, named, natural, plain_name, split_unit
 from .series import are_dates, numbers_the_rows
-from .spaces import Cloud, Globe
 
 PLACES = [*product(("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng"))]
 WINDS = [*zip(EAST, NORTH, strict=True), ("east", "north"), ("eastward", "northward")]
@@ -411,7 +411,7 @@ def _from_speed(values: np.ndarray, columns: Columns, notes: list[Note]) -> np.n
     return wind_components(speed, direction, turn)
 
 
-def _space(coordinates: np.ndarray, columns: Columns) -> Cloud:
+def _space(coordinates: np.ndarray, columns: Columns) -> Space:
     """The space of points with these coordinates ``(n, k)``."""
     if columns.on_globe:
         return Globe(coordinates[:, 0], coordinates[:, 1], columns.points)
