@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.io import Cloud, Field, Globe, write_field
+from tangentbundle.io import Field, write_field
+from tangentbundle.spaces import Cloud, Globe
 
 FOLDER = Path(__file__).parents[1] / "examples/data"
 

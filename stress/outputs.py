@@ -17,7 +17,7 @@ import numpy as np
 
 from tangentbundle.errors import OutputError
 from tangentbundle.io import Field, read_field, write_field
-from tangentbundle.io.spaces import Cloud
+from tangentbundle.spaces import Cloud
 
 from .tally import Tally
 

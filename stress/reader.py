@@ -69,7 +69,7 @@ def _cloud() -> tuple[np.ndarray, np.ndarray]:
 def field_seeds(suffix: str, **other: bytes) -> list[bytes]:
     """A small field written by the library itself."""
     from tangentbundle.io import Field, write_field
-    from tangentbundle.io.spaces import Cloud, Globe, Mesh
+    from tangentbundle.spaces import Cloud, Globe, Mesh
 
     points, vectors = _cloud()
     faces = np.array([[0, 1, 2], [2, 3, 4], [3, 4, 5]])

@@ -22,8 +22,8 @@ import torch
 import tangentbundle as tb
 from experiments import command, torus
 from tangentbundle.io import Field, write_field
-from tangentbundle.io.spaces import Cloud
 from tangentbundle.parallel import one_thread
+from tangentbundle.spaces import Cloud
 
 EPOCHS = 40
 TASKS = 12

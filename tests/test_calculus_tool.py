@@ -15,10 +15,12 @@ from tool import run
 
 import tangentbundle as tb
 from benchmarks.calculus import harmonic_wind
-from tangentbundle.io import Field, Mesh, Request, read_field, write_field
+from tangentbundle.io import Field, Request, read_field, write_field
+from tangentbundle.spaces import Mesh
 
 TORUS, SPHERE = tb.manifolds.Torus(1.0, 0.4), tb.manifolds.Sphere(2)
 PARTS = ("gradient", "rotational", "remainder")
+PARTS_ON_GLOBE = ("divergent", "rotational", "remainder")
 
 
 @pytest.fixture(autouse=True)
@@ -60,18 +62,22 @@ def test_parts_of_wind_on_a_grid():
     exact = write_winds()
     found = json.loads(run("decompose", "wind.nc", "-o", "parts.nc", "--json").stdout)
     assert (
-        np.shape(found["energies"]["gradient"]) == (3,)
+        np.shape(found["energies"]["divergent"]) == (3,)
         and max(found["energies"]["remainder"]) < 0.01
     )
+    assert read_field("parts.nc").names == ("u", "v")
     with xr.open_dataset("parts.nc") as ds:
-        assert ds["divergence"].attrs["units"] == "s-1" and ds["stream"].attrs["units"] == "m2 s-1"
-        assert ds["gradient_u"].attrs["units"] == "km h-1" and ds["vorticity"].dims == (
+        assert ds["divergence"].attrs["units"] == "s-1"
+        assert ds["streamfunction"].attrs["units"] == "m2 s-1"
+        assert ds["u_divergent"].attrs["units"] == "km h-1" and ds["vorticity"].dims == (
             "time",
             "lat",
             "lon",
         )
         for component in ("u", "v"):
-            assert np.allclose(sum(ds[f"{part}_{component}"] for part in PARTS), ds[component])
+            assert np.allclose(
+                sum(ds[f"{component}_{part}"] for part in PARTS_ON_GLOBE), ds[component]
+            )
         area = np.cos(np.radians(ds["lat"].values))[:, None]
         for name, rate in zip(("divergence", "vorticity"), exact, strict=True):
             error = (area * (ds[name].values - rate) ** 2).sum() / (area * rate**2).sum()
@@ -80,7 +86,7 @@ def test_parts_of_wind_on_a_grid():
         potential = -exact[0] * tb.earth.RADIUS**2 / (degree * (degree + 1))
         assert (
             np.sqrt(
-                (area * (ds["potential"].values - potential) ** 2).sum()
+                (area * (ds["velocity_potential"].values - potential) ** 2).sum()
                 / (area * potential**2).sum()
             )
             < 0.02
@@ -102,9 +108,10 @@ def test_winds_are_decomposed_as_by_the_library():
         with pytest.warns(tb.errors.BoundaryWarning) if region else contextlib.nullcontext():
             exact = tb.earth.decompose(ds)
         with xr.open_dataset("parts.nc") as found:
-            xr.testing.assert_allclose(found.gradient_u, exact.u_divergent, atol=1e-9)
-            xr.testing.assert_allclose(found.rotational_v, exact.v_rotational, atol=1e-9)
-            np.testing.assert_allclose(found.stream, exact.streamfunction, rtol=1e-6, atol=1.0)
+            for name in ("u_divergent", "v_rotational"):
+                xr.testing.assert_allclose(found[name], exact[name], atol=1e-9)
+            for name in ("velocity_potential", "streamfunction"):
+                np.testing.assert_allclose(found[name], exact[name], rtol=1e-6, atol=1.0)
     grid = tb.earth.Grid.of(whole)
     wind = grid.to_coordinates(np.stack([whole.u, whole.v], -1))[0]
     table = pd.DataFrame(
@@ -113,6 +120,16 @@ def test_winds_are_decomposed_as_by_the_library():
     table.to_csv("places.csv", index=False)
     found = json.loads(run("decompose", "places.csv", "-o", "parts.csv", "--json").stdout)
     assert found["energies"]["remainder"][0] < 1e-3
+    again = read_field("parts.csv")
+    assert np.allclose(again.values[0], wind) and again.units == "km/h"
+    parts = [
+        read_field("parts.csv", Request(vectors=(f"u_{part}", f"v_{part}"))).values
+        for part in PARTS_ON_GLOBE
+    ]
+    assert np.allclose(sum(parts), again.values)
+    assert {"velocity_potential [m2 s-1]", "streamfunction [m2 s-1]"} <= {
+        *pd.read_csv("parts.csv").columns
+    }
     assert (
         "cells"
         in run("decompose", "places.csv", "-o", "parts.csv", "--neighbors", 20, code=2).stderr

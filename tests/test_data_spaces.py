@@ -79,6 +79,15 @@ def test_chosen_points_are_a_space(name):
         np.testing.assert_allclose(chosen.frames, space.frames[rows], atol=1e-12)
 
 
+def test_one_place_on_the_globe_has_several_coordinates():
+    """A pole and the date line; half a metre further is another place."""
+    lat = np.array([90.0, 90.0, 10.0, 10.0, 10.0])
+    lon = np.array([0.0, 75.0, -180.0, 180.0, 180.0 + 5e-6])
+    places = Globe(lat, lon).places
+    assert np.array_equal(places[0], places[1]) and np.array_equal(places[2], places[3])
+    assert not np.array_equal(places[3], places[4])
+
+
 def test_grids_and_winds_are_globes():
     lat, lon = np.arange(90, -91, -30.0), np.arange(0, 360, 30.0)
     grid = earth.Grid.of(xr.Dataset(coords={"lat": lat, "lon": lon}))

@@ -115,8 +115,9 @@ def test_bad_measurements_are_refused():
 
 def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
     """Also in other units than the vectors'; NaN is refused."""
-    from tangentbundle.io import Field, Globe, read_field
+    from tangentbundle.io import Field, read_field
     from tangentbundle.results import Result
+    from tangentbundle.spaces import Globe
     from tangentbundle_cli.predict import predict_each
 
     rng = np.random.default_rng(0)

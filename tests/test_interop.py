@@ -19,7 +19,8 @@ from tangentbundle.interop import (
     to_meshio,
     to_pyg,
 )
-from tangentbundle.io import Mesh, Request, read_field
+from tangentbundle.io import Request, read_field
+from tangentbundle.spaces import Mesh
 
 SPHERE = tb.manifolds.Sphere(2)
 CLOUDS = {

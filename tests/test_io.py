@@ -29,19 +29,11 @@ from tangentbundle.errors import (
     TangentBundleError,
 )
 from tangentbundle.geometry.known_frames import latlon_frames
-from tangentbundle.io import (
-    Cloud,
-    Field,
-    Globe,
-    Mesh,
-    Request,
-    check_output,
-    read_field,
-    write_field,
-)
+from tangentbundle.io import Field, Request, check_output, read_field, write_field
 from tangentbundle.io.checks import distinct_rows
 from tangentbundle.io.datasets import from_dataset
 from tangentbundle.report import check_report
+from tangentbundle.spaces import Cloud, Globe, Mesh
 
 SPHERE = tb.manifolds.Sphere(2)
 POINTS = SPHERE.sample(60, seed=0)
@@ -569,8 +561,9 @@ def test_a_full_disk(tmp_path):
     """Files of this process may have 2 kB: every writer meets the limit in its own way."""
     suffixes = ["csv", "npz", "nc", "parquet"]
     code = (
-        "import resource, signal, sys, numpy as np; from tangentbundle.io import *; from "
-        "tangentbundle.errors import OutputError; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "import resource, signal, sys, numpy as np; from tangentbundle.io import *\n"
+        "from tangentbundle.errors import OutputError; from tangentbundle.spaces import Cloud\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "p = np.random.default_rng(0).standard_normal((2000, 3)); field = Field(Cloud(p, ('x', "
         "'y', 'z')), p[None])\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))\n"

@@ -8,8 +8,9 @@ from test_known_frames import icosphere
 from test_mesh import moebius
 
 from tangentbundle.errors import TangentBundleError
-from tangentbundle.io import Field, Mesh, Request, read_field, write_field
+from tangentbundle.io import Field, Request, read_field, write_field
 from tangentbundle.io.meshes import from_meshio
+from tangentbundle.spaces import Mesh
 
 POINTS = np.concatenate([np.eye(3), -np.eye(3)])
 SIGNS = [(a, b, c) for a in (0, 3) for b in (1, 4) for c in (2, 5)]

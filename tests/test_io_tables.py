@@ -8,7 +8,8 @@ import pyarrow.parquet
 import pytest
 
 from tangentbundle.errors import DTypeError, InvalidInputError, OutputError, TangentBundleError
-from tangentbundle.io import Cloud, Field, Request, read_field, write_field
+from tangentbundle.io import Field, Request, read_field, write_field
+from tangentbundle.spaces import Cloud
 
 
 def test_tables_hold_one_field(tmp_path):

@@ -22,8 +22,9 @@ from tangentbundle.errors import (
     TangentBundleError,
     UnitsError,
 )
-from tangentbundle.io import Globe, Request, read_field, write_field
+from tangentbundle.io import Request, read_field, write_field
 from tangentbundle.io.meshes import from_meshio
+from tangentbundle.spaces import Globe
 from tangentbundle.units import conversion
 
 LAT, LON = np.repeat([-50.0, -10.0, 20.0, 60.0], 6), np.tile(np.arange(0.0, 360.0, 60.0), 4)

@@ -19,9 +19,10 @@ from tangentbundle.errors import (
     SuspiciousDataWarning,
     warn,
 )
-from tangentbundle.io import Cloud, Field, Mesh, Request, read_field
+from tangentbundle.io import Field, Request, read_field
 from tangentbundle.report import write_report
 from tangentbundle.results import Result
+from tangentbundle.spaces import Cloud, Mesh
 from tangentbundle_cli.tool import as_option
 
 OPTIONS = {"drop_missing", "neighbors", "noise", "std", "vectors", "select"}

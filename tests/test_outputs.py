@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 import tangentbundle as tb
 from tangentbundle import plot
 from tangentbundle.errors import BusyFolderError, OutputError
-from tangentbundle.io import Cloud, Field, write_field
+from tangentbundle.io import Field, write_field
 from tangentbundle.report import write_report
 from tangentbundle.results import Result
+from tangentbundle.spaces import Cloud
 from tangentbundle_cli import app
 
 POINTS = tb.manifolds.Sphere(2).sample(40, seed=0)

@@ -252,7 +252,7 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
     ("name", "label"), [("u10", "wind speed"), ("eastward_wind", "wind speed"), ("uo", "speed")]
 )
 def test_currents_are_no_wind(name, label):
-    globe = tb.io.Globe(np.zeros(3), np.arange(3.0), ("lat", "lon"))
+    globe = tb.spaces.Globe(np.zeros(3), np.arange(3.0), ("lat", "lon"))
     assert quantity(tb.io.Field(globe, np.ones((1, 3, 2)), (name, "north"))) == label
 
 

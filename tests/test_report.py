@@ -14,9 +14,10 @@ import typer
 from tool import run
 
 import tangentbundle as tb
-from tangentbundle.io import Cloud, Field, Globe
+from tangentbundle.io import Field
 from tangentbundle.report import write_report
 from tangentbundle.results import Chart, Eigenfields, Result
+from tangentbundle.spaces import Cloud, Globe
 from tangentbundle_cli import app
 
 pytest.importorskip("plotly")

@@ -17,6 +17,7 @@ MODULES = (
     "operators",
     "calculus",
     "geodesics",
+    "spaces",
     "filters",
     "nn",
     "training",

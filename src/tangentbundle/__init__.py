@@ -3,7 +3,7 @@
 What there is, in the order of the flow of data:
 
 * **Spaces**: ``TangentBundle`` is made of points, ``Sheaf`` lives on any graph, ``manifolds`` holds
-  exact spaces.
+  exact spaces, ``spaces`` those of data.
 * **Operators and filters**: ``bundle.laplacian()``, ``filters`` such as ``Heat``, ``calculus``.
 * **Networks**: layers in ``nn``, ``fit`` in ``training``, ``save`` and ``load``.
 * **Estimators**: ``FieldDenoiser``, ``FieldInterpolator``, ``FieldForecaster``,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         operators,
         plot,
         report,
+        spaces,
         testing,
         training,
     )
@@ -128,6 +129,7 @@ MODULES = (
     "operators",
     "plot",
     "report",
+    "spaces",
     "testing",
     "training",
 )

@@ -19,11 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import NotManifoldError, RankDeficientError
+from .errors import NotManifoldError, RankDeficientError, Remedy
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle
     from .manifolds import Manifold
+
+
+DEGREE_DIGITS = 9
+"""Digits of points on the unit sphere that tell places apart: a centimetre on the Earth."""
 
 
 class Space(ABC):
@@ -35,6 +39,7 @@ class Space(ABC):
         dim: the dimension d, if it is known.
         manifold: the manifold, if it is known.
         frames: exact tangent bases ``(n, D, d)``, if they are known.
+        faces: triangles ``(f, 3)`` between the points, if there are any.
         up: the axis that figures show as up.
     """
 
@@ -43,6 +48,7 @@ class Space(ABC):
     dim: int | None = None
     manifold: Manifold | None = None
     frames: np.ndarray | None = None
+    faces: np.ndarray | None = None
     up: str = "z"
 
     @property
@@ -81,6 +87,11 @@ class Space(ABC):
     def std_of_components(self, covariances: np.ndarray) -> np.ndarray:
         """Standard deviations ``(n, c)`` of the components, from ambient covariances
         ``(n, D, D)``."""
+
+    @property
+    def places(self) -> np.ndarray:
+        """The points ``(n, D)`` as numbers that are equal where two points are at one place."""
+        return self.points
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -151,6 +162,7 @@ class Mesh(AmbientSpace):
 
     dim = 2
     names = ("x", "y", "z")
+    faces: np.ndarray
 
     def __init__(self, points: np.ndarray, faces: np.ndarray) -> None:
         self.points = points
@@ -169,7 +181,8 @@ class Mesh(AmbientSpace):
         try:
             return TangentBundle.from_mesh(self.points, self.faces)
         except (NotManifoldError, RankDeficientError) as error:
-            raise type(error)(f"{error} Or use the vertices only: neighbors=20.") from error
+            remedy = Remedy("Clean the mesh, or use its vertices only: {neighbors}.", neighbors=20)
+            raise type(error)(error.problem, remedy) from error
 
     def select(self, rows: np.ndarray) -> Cloud:
         """The chosen vertices, without triangles."""
@@ -240,6 +253,11 @@ class Globe(Space):
     @property
     def coordinates(self) -> np.ndarray:
         return np.stack([self.lat, self.lon], axis=1)
+
+    @property
+    def places(self) -> np.ndarray:
+        """Rounded: the same place may have several longitudes."""
+        return np.round(self.points, DEGREE_DIGITS)
 
     @property
     def attributes(self) -> tuple[dict[str, str], ...]:

@@ -44,6 +44,9 @@ NO_VECTOR = re.compile(
 )
 """How names end that belong to a vector, but are none."""
 
+WIND_PARTS = ("divergent", "rotational", "remainder")
+"""The parts of a decomposed wind, as names of components have them: ``u_divergent`` of ``u``."""
+
 
 def is_radian(unit: str) -> bool:
     """Whether angles in this unit are radians; all others are in degrees."""

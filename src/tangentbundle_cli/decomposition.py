@@ -14,12 +14,6 @@ from .fields import add_normal_share, build_bundle
 from .files import check_files, naming_rows, read_input, steps, write_output
 from .options import AUTOMATIC, GUESSED, SILENT, Display, Geometry, Output, Reading, Source, Workers
 
-PART_NAMES = {"divergent": "gradient", "rotational": "rotational", "remainder": "remainder"}
-"""What the tool calls the parts that ``tangentbundle.earth`` computes."""
-
-POTENTIAL_NAMES = {"velocity_potential": "potential", "streamfunction": "stream"}
-"""What the tool calls the potentials that ``tangentbundle.earth`` computes."""
-
 
 def decompose(
     file: Source,
@@ -62,7 +56,7 @@ def decompose(
         field = read_input(result, file, reading, display, dim=geometry.dim, output=output)
         with naming_rows(field):
             step("building the bundle")
-            on_globe = isinstance(field.space, tb.io.Globe)
+            on_globe = isinstance(field.space, tb.spaces.Globe)
             if on_globe and geometry.arguments():
                 raise InvalidInputError(
                     "on the globe the parts are computed on grid cells. Remove --dim, --neighbors "
@@ -90,11 +84,7 @@ def decompose(
 
 def _lazy_parts(ds: Any, names: tuple[str, ...]) -> Any:
     """Return the variables of a decomposition on a grid, computed with Dask."""
-    new_names = dict(POTENTIAL_NAMES)
-    for part, tool_name in PART_NAMES.items():
-        for name in names:
-            new_names[f"{name}_{part}"] = f"{tool_name}_{name}"
-    decomposed = tb.earth.decompose(ds, vectors=names).rename(new_names)
+    decomposed = tb.earth.decompose(ds, vectors=names)
     divergence = tb.earth.divergence(ds, vectors=names)
     vorticity = tb.earth.vorticity(ds, vectors=names)
     fields = {name: ds[name] for name in names}
@@ -109,23 +99,33 @@ class DecomposedField:
         self.energies = energies
         self.fields: dict[str, tb.io.Field] = {}
 
-    def add_vectors(self, name: str, values: Any, field: tb.io.Field) -> None:
-        """Add a part: vectors ``(T, n, c)``, with the components of a field."""
-        names = tuple(f"{name}_{component}" for component in field.names)
-        self.fields[name] = replace(field, values=values, names=names, wind=())
+    def add_vectors(
+        self, name: str, values: Any, components: tuple[str, ...], field: tb.io.Field
+    ) -> None:
+        """Add a part: vectors ``(T, n, c)`` with named components, in the unit of a field."""
+        self.fields[name] = replace(field, values=values, names=components, wind=())
 
-    def add_numbers(self, name: str, values: Any, field: tb.io.Field, unit: str) -> None:
-        """Add numbers ``(T, n, 1)`` at the points of a field."""
-        label = name
-        if unit:
-            label += f" [{unit}]"
-        self.fields[name] = replace(field, values=values, names=(label,), units=unit, wind=())
+    def add_numbers(
+        self, numbers: dict[str, Any], field: tb.io.Field, scale: float = 1.0, unit: str = ""
+    ) -> None:
+        """Add numbers ``(T, n, 1, 1)`` at the points of a field, by name, times a factor that gives
+        them a unit; those that a decomposition lacks are None."""
+        for name, values in numbers.items():
+            if values is None:
+                continue
+            label = name
+            if unit:
+                label += f" [{unit}]"
+            self.fields[name] = replace(
+                field, values=scale * values[..., 0], names=(label,), units=unit, wind=()
+            )
 
 
 def _decomposed_on_globe(field: tb.io.Field) -> DecomposedField:
-    """The parts on the cells of the file's grid; speeds give rates in s-1 and potentials in
-    m2 s-1."""
+    """The parts on the cells of the file's grid, with the names that ``tangentbundle.earth`` gives
+    them; speeds give rates in s-1 and potentials in m2 s-1."""
     from tangentbundle.earth.decomposition import decompose_points
+    from tangentbundle.io.names import with_suffix
     from tangentbundle.units import conversion
 
     if isinstance(field.origin, tb.io.GridFile):
@@ -135,20 +135,21 @@ def _decomposed_on_globe(field: tb.io.Field) -> DecomposedField:
         grid = tb.earth.Grid.scattered(latitudes, longitudes)
     assert field.values is not None
     split = decompose_points(grid, field.space.points, field.values)
-    energies = {PART_NAMES[part]: shares for part, shares in split.energies.items()}
-    decomposed = DecomposedField(energies)
-    for part, tool_name in PART_NAMES.items():
-        decomposed.add_vectors(tool_name, getattr(split, part)[..., 0], field)
+    decomposed = DecomposedField(split.energies)
+    for part in split.energies:
+        components = tuple(with_suffix(name, f"_{part}") for name in field.names)
+        decomposed.add_vectors(part, getattr(split, part)[..., 0], components, field)
     rates = {"divergence": split.divergence, "vorticity": split.vorticity}
-    for potential, tool_name in POTENTIAL_NAMES.items():
-        rates[tool_name] = getattr(split, potential)
+    potentials = {
+        "velocity_potential": split.velocity_potential,
+        "streamfunction": split.streamfunction,
+    }
     speed = conversion(field.units, "m s-1")
     if speed:
-        rate_scale = speed / tb.earth.RADIUS
-        area_scale = speed * tb.earth.RADIUS
-        _add_rates(decomposed, rates, field, (rate_scale, "s-1"), (area_scale, "m2 s-1"))
+        decomposed.add_numbers(rates, field, scale=speed / tb.earth.RADIUS, unit="s-1")
+        decomposed.add_numbers(potentials, field, scale=speed * tb.earth.RADIUS, unit="m2 s-1")
     else:
-        _add_rates(decomposed, rates, field, (1.0, ""), (1.0, ""))
+        decomposed.add_numbers(rates | potentials, field)
     return decomposed
 
 
@@ -157,30 +158,15 @@ def _decomposed_on_bundle(field: tb.io.Field, bundle: tb.TangentBundle) -> Decom
     vectors = field.vectors.astype(field.space.coordinates.dtype, copy=False)
     split = tb.helmholtz(bundle, bundle.to_coordinates(vectors[..., None]))
     decomposed = DecomposedField(split.energies)
-    for name in split.energies:
-        ambient = bundle.to_ambient(getattr(split, name))
-        decomposed.add_vectors(name, field.space.components(ambient), field)
-    rates = {
+    for part in split.energies:
+        ambient = bundle.to_ambient(getattr(split, part))
+        components = tuple(f"{part}_{name}" for name in field.names)
+        decomposed.add_vectors(part, field.space.to_components(ambient), components, field)
+    numbers = {
         "divergence": split.divergence,
         "vorticity": split.vorticity,
         "potential": split.potential,
         "stream": split.stream,
     }
-    _add_rates(decomposed, rates, field, (1.0, ""), (1.0, ""))
+    decomposed.add_numbers(numbers, field)
     return decomposed
-
-
-def _add_rates(
-    decomposed: DecomposedField,
-    rates: dict[str, Any],
-    field: tb.io.Field,
-    rate: tuple[float, str],
-    area: tuple[float, str],
-) -> None:
-    """Add divergence and vorticity with the factor and unit of a rate, potentials with those of an
-    area per time; a decomposition may lack some of them."""
-    units = {"divergence": rate, "vorticity": rate, "potential": area, "stream": area}
-    for name, (scale, unit) in units.items():
-        values = rates[name]
-        if values is not None:
-            decomposed.add_numbers(name, scale * values[..., 0], field, unit)

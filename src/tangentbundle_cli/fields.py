@@ -139,7 +139,7 @@ def _affordable(result: Result, field: tb.io.Field, geometry: Geometry) -> dict[
     from tangentbundle.geometry.scale import affordable_neighbors
 
     arguments = geometry.arguments()
-    if not _is_automatic(geometry) or isinstance(field.space, tb.io.Mesh):
+    if not _is_automatic(geometry) or field.space.faces is not None:
         return arguments
     neighbors = affordable_neighbors(len(field.space))
     if neighbors is None:

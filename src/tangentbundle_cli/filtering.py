@@ -182,7 +182,7 @@ def _bundle_in_parts(
 ) -> Iterator[tb.distributed.DistributedBundle]:
     """Build the bundle in a hidden folder next to the output, from which an interrupted run
     resumes."""
-    if type(field.space) is not tb.io.Cloud:
+    if not isinstance(field.space, tb.spaces.Cloud):
         raise InvalidInputError(
             "--workers needs a point cloud, without faces or latitude and longitude. Remove "
             "--workers, or convert the file to x, y, z and three vector components first."

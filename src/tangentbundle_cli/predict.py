@@ -220,7 +220,7 @@ def _read_history(
 def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **learned: Any) -> Any:
     """Create an estimator for the space of a field; on the globe its covariances include bands of
     latitude."""
-    if isinstance(field.space, tb.io.Globe):
+    if isinstance(field.space, tb.spaces.Globe):
         from tangentbundle.earth.covariances import planetary_model
 
         return planetary_model(kind, seed).set_params(**learned)
@@ -273,7 +273,7 @@ def predict_each(
             levels.append(float(estimator.noise_))
             if std:
                 mean, covariance = estimator.predict(target.space.points, return_cov=True)
-                deviations.append(target.space.spread(covariance))
+                deviations.append(target.space.std_of_components(covariance))
             else:
                 mean = estimator.predict(target.space.points)
             means.append(mean)

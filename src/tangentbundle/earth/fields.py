@@ -21,6 +21,7 @@ from ..errors import InvalidInputError, UnitsError
 from ..filters import Chebyshev, Filter, Heat, Spectral
 from ..parallel import threads_by_size
 from ..units import conversion, in_metres
+from ..winds import WIND_PARTS
 from . import RADIUS, radians
 from .blocks import (
     CellComputation,
@@ -279,7 +280,7 @@ class HelmholtzParts(CellComputation):
 
     tol: float
     factor: float
-    vectors = ("divergent", "rotational", "remainder")
+    vectors = WIND_PARTS
     functions = ("velocity_potential", "streamfunction")
     sizes = (2, 2, 2, 1, 1)
 

@@ -26,6 +26,7 @@ from ..winds import (
     NO_VECTOR,
     NORTH,
     SPEED,
+    WIND_PARTS,
     impossible_wind,
     is_radian,
     northward_names,
@@ -234,8 +235,8 @@ def _find_component(ds: xarray.Dataset, prefix: str, usual: tuple[str, ...]) -> 
 
 
 def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of variables, besides ``names``, that are an eastward and a northward component by
-    their names.
+    """Pairs of variables, besides ``names`` and their parts such as u_divergent, that are an
+    eastward and a northward component by their names.
 
     >>> import xarray as xr
     >>> ds = xr.Dataset(
@@ -248,10 +249,13 @@ def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str
     [('u850', 'v850')]
     """
     dims = set(ds[names[0]].dims)
+    used = set(names)
+    for part in WIND_PARTS:
+        used |= {f"{name}_{part}" for name in names}
     candidates = {}
     for name, variable in ds.data_vars.items():
         is_nested = set(variable.dims) <= dims or set(variable.dims) >= dims
-        if name not in names and variable.dtype.kind == "f" and is_nested:
+        if name not in used and variable.dtype.kind == "f" and is_nested:
             candidates[str(name)] = variable
     pairs = []
     for name, variable in candidates.items():

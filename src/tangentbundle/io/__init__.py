@@ -20,15 +20,11 @@ from .checks import FEW_POINTS, warn_if_suspicious
 from .field import Field, Request
 from .files import check_input, check_output, read_field, write_field
 from .grid_files import GridFile
-from .spaces import Cloud, Globe, Mesh
 
 __all__ = [
     "FEW_POINTS",
-    "Cloud",
     "Field",
-    "Globe",
     "GridFile",
-    "Mesh",
     "Request",
     "check_input",
     "check_output",

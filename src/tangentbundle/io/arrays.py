@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..errors import InvalidInputError, MissingColumnsError, Note, Remedy, ShapeError
+from ..spaces import AmbientSpace, Mesh
 from .columns import find_columns, from_columns, real, to_columns
 from .field import Field, Request
 from .names import listed
-from .spaces import Globe, Mesh
 
 VECTORS = ("vectors", "field", "velocity", "velocities", "y")
 """Usual names of arrays of vectors."""
@@ -227,7 +227,8 @@ def to_arrays(field: Field, columns: bool = False) -> dict[str, np.ndarray]:
     origin = field.origin if isinstance(field.origin, ArrayFile) else ArrayFile()
     if field.values is None:
         return dict(origin.arrays)
-    if columns or origin.vectors is None or isinstance(field.space, Globe):
+    is_ambient = isinstance(field.space, AmbientSpace)
+    if columns or origin.vectors is None or not is_ambient:
         computed = _component_arrays(field)
     else:
         computed = _whole_arrays(field, field.values, origin.vectors)

@@ -16,10 +16,10 @@ from ..errors import (
     TooFewPointsError,
     warn,
 )
+from ..spaces import Globe, Space
 from ..winds import NETCDF_FILL
 from .field import Field, Request
 from .series import series_column
-from .spaces import Cloud, Globe
 
 FEW_POINTS = 10
 """Below this, neither tangent spaces nor a noise level can be estimated: a plane's neighbourhood
@@ -31,8 +31,6 @@ MIN_MAJORITY_MARKER = 99.0
 """The smallest marker that is recognised where it is the most frequent value."""
 DOMINANT_SHARE = 0.5
 """Share of the energy of all vectors that one row may have."""
-DEGREE_DIGITS = 9
-"""Digits of points on the unit sphere that tell places apart: a centimetre on the Earth."""
 MAX_RADIAN_LATITUDE = 1.6
 """Latitudes all below this may be radians."""
 
@@ -63,7 +61,7 @@ def why_missing(notes: list[Note]) -> str:
 
 
 def distinct_rows(
-    space: Cloud,
+    space: Space,
     request: Request,
     notes: list[Note],
     others: Mapping[str, np.ndarray] | None = None,
@@ -74,11 +72,9 @@ def distinct_rows(
     ``others`` are further columns ``(n,)``: where one of them tells the rows of a place apart, they
     may be a series in time, or levels. ``rows`` ``(n,)`` are the numbers of the rows in the file.
     """
-    points = space.points
-    if isinstance(space, Globe):
-        points = np.round(points, DEGREE_DIGITS)
-    order = np.lexsort(points.T)  # stable: the first row of a place comes first
-    repeats = np.all(points[order[1:]] == points[order[:-1]], axis=1)
+    places = space.places
+    order = np.lexsort(places.T)  # stable: the first row of a place comes first
+    repeats = np.all(places[order[1:]] == places[order[:-1]], axis=1)
     later = np.sort(order[1:][repeats])
     if not len(later):
         return np.arange(len(space))

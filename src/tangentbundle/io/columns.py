@@ -22,6 +22,7 @@ from ..errors import (
     ShapeError,
     UnitsError,
 )
+from ..spaces import Cloud, Globe, Space
 from ..units import common_unit, conversion
 from ..winds import (
     DIRECTION,
@@ -30,6 +31,7 @@ from ..winds import (
     NO_VECTOR,
     NORTH,
     SPEED,
+    WIND_PARTS,
     impossible_wind,
     is_radian,
     northward_names,
@@ -39,9 +41,8 @@ from ..winds import (
 )
 from .checks import check_count, distinct_rows, usable_rows, warn_if_radians, warn_of_data
 from .field import Field, Request
-from .names import listed, named, natural, plain_name, split_unit
+from .names import listed, named, natural, plain_name, split_unit, with_suffix
 from .series import are_dates, numbers_the_rows
-from .spaces import Cloud, Globe
 
 PLACES = [*product(("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng"))]
 WINDS = [*zip(EAST, NORTH, strict=True), ("east", "north"), ("eastward", "northward")]
@@ -411,7 +412,7 @@ def _from_speed(values: np.ndarray, columns: Columns, notes: list[Note]) -> np.n
     return wind_components(speed, direction, turn)
 
 
-def _space(coordinates: np.ndarray, columns: Columns) -> Cloud:
+def _space(coordinates: np.ndarray, columns: Columns) -> Space:
     """The space of points with these coordinates ``(n, k)``."""
     if columns.on_globe:
         return Globe(coordinates[:, 0], coordinates[:, 1], columns.points)
@@ -422,7 +423,8 @@ def other_vectors(names: Sequence[str], columns: Columns) -> list[tuple[str, ...
     """Groups of names, besides the columns in use, that are components of vectors by their names.
 
     Components differ by u and v, east and north or other words, or by the names of the axes. Parts
-    of the vectors in use, such as gradient_vx of vx, which the tool itself writes, do not count.
+    of the vectors in use, such as gradient_vx of vx and u_divergent of u, which the tool itself
+    writes, do not count.
 
     >>> names = ["x", "y", "vx", "vy", "tauu", "tauv", "mag_x", "mag_y", "vx_err", "vy_err"]
     >>> names += ["gradient_vx", "gradient_vy"]
@@ -430,6 +432,8 @@ def other_vectors(names: Sequence[str], columns: Columns) -> list[tuple[str, ...
     [('tauu', 'tauv'), ('mag_x', 'mag_y')]
     """
     used = {*columns.points, *columns.vectors, *columns.numeric}
+    for part in WIND_PARTS:
+        used |= {with_suffix(name, f"_{part}") for name in columns.vectors}
     endings = tuple(f"_{name}" for name in columns.vectors)
     free = {
         _key(name): name
@@ -565,8 +569,8 @@ def _components(field: Field, numbers: np.ndarray, suffix: str) -> dict[str, np.
     """Columns of numbers ``(n, c)``, named as the components with a suffix before the unit."""
     columns = {}
     for name, column in zip(field.names, numbers.T, strict=True):
-        plain, unit = split_unit(name)
-        label = _with_unit(name.replace(plain, plain + suffix, 1), field)
+        label = _with_unit(with_suffix(name, suffix), field)
+        unit = split_unit(name)[1]
         columns[label] = column * (conversion(field.units, unit) or 1.0)
     return columns
 

@@ -19,13 +19,13 @@ from ..errors import (
     Remedy,
 )
 from ..extras import extra
+from ..spaces import Globe
 from ..winds import DIRECTION, EAST_NORTH, SPEED, speed_direction, without_impossible
 from .checks import check_count, why_missing
 from .columns import find_columns, from_columns, real, with_errors
 from .field import Field, Request
 from .grid_files import GridFile
 from .names import listed, named, plain_name, split_unit
-from .spaces import Globe
 
 if TYPE_CHECKING:
     from ..earth.gridfields import GridFields

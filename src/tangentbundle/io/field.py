@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInputError, Note, ShapeError
-from .spaces import Cloud
+from ..spaces import Space
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Field:
     file, from 0, where some of its rows were left out.
     """
 
-    space: Cloud
+    space: Space
     values: np.ndarray | None = None
     names: tuple[str, ...] = ()
     std: np.ndarray | None = None
@@ -88,11 +88,11 @@ class Field:
         """Ambient vectors ``(T, n, D)``."""
         if self.values is None:
             raise InvalidInputError("the file has points only: there are no vectors to work on.")
-        return self.space.ambient(self.values)
+        return self.space.to_ambient(self.values)
 
     def with_vectors(self, vectors: np.ndarray, **changes: Any) -> Field:
         """The same file with other ambient vectors ``(T, n, D)``."""
-        return replace(self, values=self.space.components(vectors), **changes)
+        return replace(self, values=self.space.to_components(vectors), **changes)
 
     def __str__(self) -> str:
         text = str(self.space)

@@ -13,7 +13,6 @@ from ..extras import extra
 from .arrays import first_at_place, from_arrays, to_arrays, vector_arrays
 from .checks import check_count
 from .field import Field, Request
-from .spaces import Mesh
 
 SURFACES = ("triangle", "quad", "polygon")
 """Cells of a mesh that are faces."""
@@ -138,12 +137,13 @@ def to_meshio(field: Field, columns: bool = False) -> Any:
     """
     n = len(field.space)
     shapes = (1,) if columns else (1, 2)
-    if isinstance(field.space, Mesh):
-        cell_type = "triangle"
-        cells = field.space.faces
-    else:
+    faces = field.space.faces
+    if faces is None:
         cell_type = "vertex"
         cells = np.arange(n)[:, None]
+    else:
+        cell_type = "triangle"
+        cells = faces
     data = {}
     for name, array in to_arrays(field, columns).items():
         if array.ndim in shapes and len(array) == n and array.dtype.kind in SHORTEST:

@@ -35,6 +35,16 @@ def plain_name(name: str) -> str:
     return split_unit(name)[0]
 
 
+def with_suffix(name: str, suffix: str) -> str:
+    """A name with a suffix, which comes before the unit.
+
+    >>> with_suffix("u [m/s]", "_std"), with_suffix("u", "_std")
+    ('u_std [m/s]', 'u_std')
+    """
+    plain = plain_name(name)
+    return name.replace(plain, plain + suffix, 1)
+
+
 def natural(name: str) -> tuple[str, int]:
     """A name without its number, and the number: x2 sorts before x10."""
     prefix = name.rstrip("0123456789")

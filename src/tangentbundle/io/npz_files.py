@@ -11,10 +11,10 @@ import numpy as np
 
 from ..errors import DamagedFileError, MemoryLimitError, Note
 from ..memory import require_memory
+from ..spaces import AmbientSpace
 from .arrays import TIMES, ArrayFile, at_rows, from_arrays, to_arrays
 from .columns import find_columns, from_columns, real
 from .field import Field, Request
-from .spaces import Globe, Mesh
 
 POINTS = ("points", "vertices", "positions", "coordinates", "X")
 """Usual names of the array of points."""
@@ -102,11 +102,11 @@ def write(field: Field, path: Path) -> None:
     """The arrays of the file it came from with new vectors, or ``points`` and ``vectors``."""
     arrays = to_arrays(field)
     points = field.origin.points if isinstance(field.origin, ArrayFile) else "points"
-    if points is None or isinstance(field.space, Globe):
+    if points is None or not isinstance(field.space, AmbientSpace):
         arrays |= zip(field.space.names, field.space.coordinates.T, strict=True)
     else:
         arrays[points] = field.space.points
-    if isinstance(field.space, Mesh):
+    if field.space.faces is not None:
         arrays.setdefault("faces", field.space.faces)
     if field.times is not None and len(field) == len(field.times):
         name = "time"

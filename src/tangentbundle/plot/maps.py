@@ -14,7 +14,8 @@ from ..earth.maps import EqualAreaMap
 from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
-from ..io import Field, Globe
+from ..io import Field
+from ..spaces import Globe
 from ..winds import CURRENTS, EAST
 from . import style
 from .fields import ARROW

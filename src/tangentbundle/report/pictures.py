@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..earth.maps import EqualAreaMap
-from ..io import Field, Globe, Mesh
+from ..io import Field
 from ..plot.interactive import side_by_side
 from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer
 from ..plot.maps import quantity
 from ..plot.style import ERRORS, LENGTHS, SIGNED
 from ..results import Eigenfields, Result
+from ..spaces import Globe
 
 MAX_VALUES = 12
 """Largest number of values shown at the mouse pointer."""
@@ -45,8 +46,7 @@ def draw_fields(result: Result, before: Field) -> Section:
         coordinates = np.concatenate([space.coordinates for space in spaces])
         panels = side_by_side(groups, chart=EqualAreaMap.fitting(*coordinates.T))
     else:
-        faces = before.space.faces if isinstance(before.space, Mesh) else None
-        panels = side_by_side(groups, faces=faces, up=before.space.up)
+        panels = side_by_side(groups, faces=before.space.faces, up=before.space.up)
     notes = [
         *_notes_on_view(before),
         *_notes_on_times(result, before),
@@ -239,7 +239,7 @@ def _part_layer(name: str, part: Field, field: Field) -> Layer:
 def _ambient(field: Field, number: int = 0) -> np.ndarray:
     assert field.values is not None
     one_time = field.values[number][None]
-    return np.asarray(field.space.ambient(one_time)[0], dtype=float)
+    return np.asarray(field.space.to_ambient(one_time)[0], dtype=float)
 
 
 def _deviation(std: np.ndarray) -> np.ndarray:
