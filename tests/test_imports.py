@@ -77,6 +77,12 @@ def test_every_public_name_is_there():
         _ = tb.zzz
 
 
+@pytest.mark.parametrize("name", ["kernels", "earth", "Heat"])
+def test_public_names_load_by_themselves(name):
+    """Whatever was loaded before: modules, modules of packages, and classes."""
+    subprocess.run([sys.executable, "-c", f"from tangentbundle import {name}"], check=True)
+
+
 def test_type_checkers_see_every_public_name():
     """The imports under TYPE_CHECKING are those that happen at run time."""
     tree = ast.parse(Path(tb.__file__).read_text())

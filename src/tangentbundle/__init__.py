@@ -143,7 +143,10 @@ def __getattr__(name: str) -> Any:
     if name in MODULES:
         return import_module(f".{name}", __name__)
     if name in HOMES:
-        return getattr(import_module(HOMES[name], __name__), name)
+        home = import_module(HOMES[name], __name__)
+        if not hasattr(home, name):  # a module that nothing has loaded yet
+            return import_module(f"{HOMES[name]}.{name}", __name__)
+        return getattr(home, name)
     raise AttributeError(  # from these, Python suggests a similar name
         f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__]
     )
