@@ -23,10 +23,10 @@ blocks."""
 def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **learned: Any) -> Any:
     """Create an estimator for the space of a field; on the globe its covariances include bands of
     latitude."""
-    from tangentbundle.earth.covariances import planetary_model
+    from tangentbundle.earth.covariances import Earth
 
     if isinstance(field.space, tb.io.Globe):
-        return planetary_model(kind, seed).set_params(**learned)
+        return kind(manifold=Earth(), random_state=seed, **learned)
     return kind(dim=dim or field.space.dim, random_state=seed, **learned)
 
 

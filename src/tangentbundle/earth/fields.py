@@ -257,10 +257,10 @@ def denoise(
     estimator's random choices.
     """
     from ..estimators import FieldDenoiser
-    from .covariances import planetary_model
+    from .covariances import Earth
 
     fields = GridFields.of(ds, vectors)
-    model = planetary_model(FieldDenoiser, seed)
+    model = FieldDenoiser(manifold=Earth(), random_state=seed)
     found = Regridder(fields.ds, fields.ds, Kriging(noise, model), vectors=fields.names)(fields.ds)
     names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
     first, second = (fields.ds[name] for name in fields.names)

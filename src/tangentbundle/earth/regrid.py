@@ -61,11 +61,10 @@ class Kriging:
         from sklearn.base import clone
 
         from ..estimators import FieldInterpolator
-        from .covariances import planetary_model
+        from .covariances import Earth
 
-        estimator = clone(
-            self.estimator or planetary_model(FieldInterpolator, self.seed)
-        )  # blocks run side by side
+        # blocks run side by side
+        estimator = clone(self.estimator or FieldInterpolator(manifold=Earth()))
         if np.shape(self.noise_std) not in ((), (len(source),)):
             raise ShapeError(
                 f"noise_std must be a number or one for each of {len(source)} points of the source."

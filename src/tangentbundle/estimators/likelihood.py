@@ -1,9 +1,18 @@
-"""Hyperparameters of a Gaussian process that maximise its marginal likelihood on a sample of the
-observations."""
+r"""The marginal likelihood of a Gaussian process, and the parameters that maximise it.
+
+With the covariance K of the field at n sites, the variances N of the noise, and c fields Y,
+
+.. math:: L = \tfrac{c}{2} \log\det(K + N) + \tfrac12 \operatorname{tr} Y^T (K + N)^{-1} Y.
+
+In large clouds L is the sum over patches of neighbouring points and a sample of all: patches tell
+short lengths and the noise, the sample tells long lengths. A weak prior on the logarithms of the
+parameters keeps few points from ending in a corner.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,130 +21,237 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ..errors import ConvergenceError
-from .covariance import Covariance
+from .covariance import Covariance, Parameter, Role
 from .observations import JITTER
 from .sites import Pairs, Sites
 
+PRIOR_WIDTH = {Role.AMPLITUDE: 1.5, Role.LENGTH: 1.5, Role.RATIO: 1.5, Role.NOISE: 3.0}
+"""Standard deviations of the logarithms. Data and points have size one: amplitudes and lengths within
+a factor of 4.5 are expected, the noise within 20."""
 
-def stacked(blocks: Tensor, independent: bool) -> Tensor:
+BOUND = 6.0
+"""Logarithms stay within so much of their start."""
+
+START_SHIFTS = (-1.0, 0.0, 1.0)
+"""The likelihood may have one mode of short and one of long lengths: logarithms of common factors of
+all lengths, the likeliest of which begins the search."""
+
+MAX_STEPS = 60
+TOLERANCE = 1e-5
+"""Of the search, for a loss per observed component."""
+
+IMPOSSIBLE = 1e10
+"""The loss where a matrix is not positive definite."""
+
+
+def as_matrices(blocks: Tensor, independent: bool) -> Tensor:
     """Blocks as g matrices ``(..., g, N, M)``: one for each component if they are independent, or
     one for all."""
-    return blocks if independent else blocks.flatten(-4, -3).flatten(-2, -1).unsqueeze(-3)
+    if independent:
+        return blocks
+    return blocks.flatten(-4, -3).flatten(-2, -1).unsqueeze(-3)
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Fields at n sites."""
+    """Fields that were observed at n sites."""
 
     sites: Sites
     values: Tensor  # coordinates (n, p, c) of c fields
     noise: Tensor | None = None  # known variances (n,)
-    white: tuple[int, float] = (
-        0,
-        0.0,
-    )  # number and sum of squares of further components that are noise alone
 
     @cached_property
     def pairs(self) -> Pairs:
         return Pairs(self.sites, self.sites)
 
-    def matrix(self, blocks: Tensor, independent: bool, log_noise: Tensor) -> Tensor:
-        """``K + N``, see ``stacked``."""
-        matrix, n = stacked(blocks, independent), self.sites.count
-        noise = torch.exp(2 * log_noise).expand(n) if self.noise is None else self.noise
-        return matrix + torch.diag_embed((noise + JITTER).tile(matrix.shape[-1] // n))
+    def matrices(self, blocks: Tensor, independent: bool, noise: float | Tensor) -> Tensor:
+        """``K + N``, see ``as_matrices``; ``noise`` is a standard deviation if none is known."""
+        matrices = as_matrices(blocks, independent)
+        count = self.sites.count
+        if self.noise is None:
+            variances = torch.as_tensor(noise, dtype=torch.float64).square().expand(count)
+        else:
+            variances = self.noise
+        components = matrices.shape[-1] // count
+        return matrices + torch.diag_embed((variances + JITTER).tile(components))
 
     def columns(self, independent: bool) -> Tensor:
         """The values as right-hand sides ``(g, N, c)``."""
         columns = self.values.transpose(0, 1)
-        return columns if independent else columns.flatten(0, 1)[None]
+        if independent:
+            return columns
+        return columns.flatten(0, 1)[None]
 
-    def loss(self, covariance: Covariance, theta: Tensor) -> float:
-        """The negative log marginal likelihood, infinite where the matrix is not positive
-        definite."""
-        return self._solve(covariance(theta[:-1], self.pairs), covariance.independent, theta[-1])[0]
+    def loss(self, covariance: Covariance, values: Tensor, noise: float) -> float:
+        """The negative log likelihood, infinite where a matrix is not positive definite."""
+        blocks = covariance(values, self.pairs)
+        return self._solve(blocks, covariance.independent, noise)[0]
 
-    def loss_and_gradient(self, covariance: Covariance, theta: Tensor) -> tuple[float, Tensor]:
-        r"""By :math:`\partial L/\partial K = \frac12 (c K^{-1} - A A^T)`, :math:`A = K^{-1} Y`."""
-        alone, parameters = covariance.independent, theta[:-1].clone().requires_grad_()
-        blocks = covariance(parameters, self.pairs)
-        loss, factor, weights = self._solve(blocks.detach(), alone, theta[-1])
-        gradient = torch.zeros_like(theta)
+    def loss_and_gradient(
+        self, covariance: Covariance, values: Tensor, noise: float
+    ) -> tuple[float, np.ndarray]:
+        r"""Also the derivatives by the logarithms of the parameters, that of the noise last.
+
+        They follow from :math:`\partial L/\partial K = \frac12 (c K^{-1} - A A^T)`,
+        :math:`A = K^{-1} Y`, so that only the covariance is differentiated automatically.
+        """
+        independent = covariance.independent
+        leaves = values.clone().requires_grad_()
+        blocks = covariance(leaves, self.pairs)
+        loss, factors, weights = self._solve(blocks.detach(), independent, noise)
         if not np.isfinite(loss):
-            return loss, gradient
-        inverse = torch.cholesky_inverse(factor).mT  # the same, by rows
-        slope = torch.baddbmm(
-            inverse, weights, weights.mT, beta=0.5 * weights.shape[-1], alpha=-0.5
-        )
-        (gradient[:-1],) = torch.autograd.grad(
-            blocks, parameters, slope if alone else self.pairs.blocks(slope[0])
-        )
+            return loss, np.zeros(len(values) + 1)
+        inverses = torch.cholesky_inverse(factors).mT  # the same, by rows
+        fields = weights.shape[-1]
+        slopes = torch.baddbmm(inverses, weights, weights.mT, beta=0.5 * fields, alpha=-0.5)
+        outer = slopes if independent else self.pairs.blocks(slopes[0])
+        (by_value,) = torch.autograd.grad(blocks, leaves, outer)
+        by_log_noise = 0.0
         if self.noise is None:
-            count, squares = self.white
-            variance, trace = torch.exp(2 * theta[-1]), slope.diagonal(dim1=-2, dim2=-1).sum()
-            white = 0.5 * (count - squares / (variance + JITTER)) / (variance + JITTER)
-            gradient[-1] = 2 * variance * (trace + white)
-        return loss, gradient
+            by_log_noise = 2 * noise**2 * float(slopes.diagonal(dim1=-2, dim2=-1).sum())
+        return loss, np.append((by_value * values).numpy(), by_log_noise)
 
     def _solve(
-        self, blocks: Tensor, independent: bool, log_noise: Tensor
+        self, blocks: Tensor, independent: bool, noise: float
     ) -> tuple[float, Tensor, Tensor]:
-        """The loss, the factor of the matrix, and A."""
-        factor, info = torch.linalg.cholesky_ex(self.matrix(blocks, independent, log_noise))
+        """The loss, the factors of the matrices, and A."""
+        factors, info = torch.linalg.cholesky_ex(self.matrices(blocks, independent, noise))
         columns = self.columns(independent)
         if int(info.max()) > 0:
-            return np.inf, factor, columns
-        weights = torch.cholesky_solve(columns, factor)
-        total = 0.5 * float((columns * weights).sum())
-        total += columns.shape[-1] * float(factor.diagonal(dim1=-2, dim2=-1).log().sum())
-        count, squares = self.white
-        variance = float(torch.exp(2 * log_noise)) + JITTER
-        total += 0.5 * (count * np.log(2 * np.pi * variance) + squares / variance)
-        total += 0.5 * columns.numel() * np.log(2 * np.pi)
-        return total if np.isfinite(total) else np.inf, factor, weights
+            return np.inf, factors, columns
+        weights = torch.cholesky_solve(columns, factors)
+        loss = 0.5 * float((columns * weights).sum())
+        loss += columns.shape[-1] * float(factors.diagonal(dim1=-2, dim2=-1).log().sum())
+        loss += 0.5 * columns.numel() * np.log(2 * np.pi)
+        if not np.isfinite(loss):
+            return np.inf, factors, weights
+        return loss, factors, weights
 
 
-def maximize(
-    covariance: Covariance,
-    evidence: Evidence,
-    center: np.ndarray,
-    width: np.ndarray,
-    steps: int = 60,
-    max_noise: float = np.inf,
-    min_length: float = 0.0,
-) -> np.ndarray:
-    """Logarithms of the parameters, the noise last, of the greatest posterior density.
+@dataclass(frozen=True)
+class PureNoise:
+    """Components that are noise alone: how many, and the sum of their squares."""
 
-    The prior is normal around ``center``. The likelihood may have one mode of short and one of long
-    lengths: the search begins with the likeliest of three common factors of all lengths. It takes
-    at most so many ``steps``. ``max_noise`` bounds the noise's standard deviation, ``min_length``
-    all lengths.
-    """
-    names = [*covariance.parameters(evidence.sites.points.shape[-1], evidence.sites.dim), "noise"]
-    size = evidence.values.numel()  # for slopes of about one: first steps are as long as they are
-    lengths = np.array(["length" in name for name in names])
-    low, high = center - 6.0, center + 6.0
-    low[lengths] = np.clip(np.log(max(min_length, 1e-300)), low[lengths], center[lengths])
-    if np.isfinite(max_noise):
-        high[-1] = np.log(max(max_noise, 1e-4))
-        low[-1] = min(low[-1], high[-1] - 6.0)
+    count: int = 0
+    squares: float = 0.0
 
-    def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        loss, gradient = evidence.loss_and_gradient(covariance, torch.from_numpy(vector))
-        away = (vector - center) / width
-        if loss == np.inf:
-            return 1e10, 0 * away
-        return (loss + 0.5 * np.square(away).sum()) / size, (gradient.numpy() + away / width) / size
+    def loss_and_slope(self, noise: float) -> tuple[float, float]:
+        """The negative log likelihood and its derivative by the logarithm of the noise."""
+        variance = noise**2 + JITTER
+        loss = 0.5 * (self.count * np.log(2 * np.pi * variance) + self.squares / variance)
+        slope = (self.count - self.squares / variance) * noise**2 / variance
+        return loss, slope
 
-    begins = [np.clip(center + shift * lengths, low, high) for shift in (-1.0, 0.0, 1.0)]
-    begin = min(begins, key=lambda one: evidence.loss(covariance, torch.from_numpy(one)))
-    options = {"maxiter": steps, "ftol": 1e-5}
-    bounds = list(zip(low, high, strict=True))
-    found = minimize(objective, begin, jac=True, method="SLSQP", bounds=bounds, options=options)
-    if not found.fun < 1e10:
-        raise ConvergenceError(
-            f"the covariance {covariance} of these data is not positive definite at any "
-            "parameters tried. Are there coincident points with different vectors and no noise? "
-            "Give noise_std, or remove duplicates."
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Normal distributions of the logarithms of parameters, with bounds; all ``(k,)``."""
+
+    center: np.ndarray
+    width: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    is_length: np.ndarray
+
+    @classmethod
+    def of(
+        cls, parameters: Sequence[Parameter], min_length: float = 0.0, max_noise: float = np.inf
+    ) -> Prior:
+        """Around the starts of the parameters.
+
+        ``min_length`` bounds all lengths: below, neighbours are independent, as noise is.
+        ``max_noise`` bounds the standard deviation of the noise.
+        """
+        center = np.log([parameter.start for parameter in parameters])
+        width = np.array([PRIOR_WIDTH[parameter.role] for parameter in parameters])
+        is_length = np.array([parameter.role is Role.LENGTH for parameter in parameters])
+        is_noise = np.array([parameter.role is Role.NOISE for parameter in parameters])
+        lower = center - BOUND
+        upper = center + BOUND
+        shortest = np.log(max(min_length, 1e-300))
+        lower = np.where(is_length, np.clip(shortest, lower, center), lower)
+        if np.isfinite(max_noise):
+            largest = np.log(max(max_noise, 1e-4))
+            upper = np.where(is_noise, largest, upper)
+            lower = np.where(is_noise, np.minimum(lower, largest - BOUND), lower)
+        return cls(center, width, lower, upper, is_length)
+
+    def around(self, logarithms: np.ndarray, width: float) -> Prior:
+        """Around values that are known better; the noise, the last, keeps its own prior."""
+        center = np.append(logarithms[:-1], self.center[-1])
+        widths = np.append(np.full(len(logarithms) - 1, width), self.width[-1])
+        return replace(self, center=center, width=widths)
+
+    def loss_and_gradient(self, logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        standardized = (logarithms - self.center) / self.width
+        return 0.5 * float(np.square(standardized).sum()), standardized / self.width
+
+    def starts(self) -> list[np.ndarray]:
+        """Where a search may begin."""
+        shifted = [self.center + shift * self.is_length for shift in START_SHIFTS]
+        return [np.clip(start, self.lower, self.upper) for start in shifted]
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterPosterior:
+    """The density of the logarithms of parameters, that of the noise last, given evidence."""
+
+    covariance: Covariance
+    evidence: Sequence[Evidence]
+    pure_noise: PureNoise
+    prior: Prior
+
+    @property
+    def size(self) -> int:
+        """Observed components, by which losses are divided for slopes of about one."""
+        return sum(part.values.numel() for part in self.evidence)
+
+    def loss_and_gradient(self, logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        """The negative log density for each observed component."""
+        values, noise = values_and_noise(logarithms)
+        loss, gradient = self.prior.loss_and_gradient(logarithms)
+        noise_loss, noise_slope = self.pure_noise.loss_and_slope(noise)
+        loss += noise_loss
+        gradient[-1] += noise_slope
+        for part in self.evidence:
+            own_loss, own_gradient = part.loss_and_gradient(self.covariance, values, noise)
+            if not np.isfinite(own_loss):
+                return IMPOSSIBLE, np.zeros_like(gradient)
+            loss += own_loss
+            gradient += own_gradient
+        return loss / self.size, gradient / self.size
+
+    def loss(self, logarithms: np.ndarray) -> float:
+        """The same without its gradient."""
+        values, noise = values_and_noise(logarithms)
+        loss = self.prior.loss_and_gradient(logarithms)[0]
+        loss += self.pure_noise.loss_and_slope(noise)[0]
+        loss += sum(part.loss(self.covariance, values, noise) for part in self.evidence)
+        return loss / self.size
+
+    def maximum(self, start: np.ndarray | None = None) -> np.ndarray:
+        """The most probable logarithms."""
+        prior = self.prior
+        if start is None:
+            start = min(prior.starts(), key=self.loss)
+        result = minimize(
+            self.loss_and_gradient,
+            start,
+            jac=True,
+            method="SLSQP",
+            bounds=list(zip(prior.lower, prior.upper, strict=True)),
+            options={"maxiter": MAX_STEPS, "ftol": TOLERANCE},
         )
-    return found.x
+        if not result.fun < IMPOSSIBLE:
+            raise ConvergenceError(
+                f"the covariance {self.covariance} of these data is not positive definite at any "
+                "parameters tried. Are there coincident points with different vectors and no "
+                "noise? Give noise_std, or remove duplicates."
+            )
+        return result.x
+
+
+def values_and_noise(logarithms: np.ndarray) -> tuple[Tensor, float]:
+    """The parameters of the covariance, and the standard deviation of the noise."""
+    values = np.exp(logarithms)
+    return torch.from_numpy(values[:-1].copy()), float(values[-1])

@@ -1,4 +1,4 @@
-"""Gaussian processes of vector fields, in tangent bases or in axes of ambient space."""
+"""Gaussian processes of vector fields: a covariance, its likelihood, the posterior."""
 
 from __future__ import annotations
 
@@ -7,15 +7,32 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InvalidInputError
-from .bases import FieldInBases, signal_axes
-from .covariance import Covariance
+from .bases import Bases, FieldInBases, PointFrames, as_tensor, signal_axes
+from .covariance import NOISE, Covariance, Parameter
 from .history import from_history
-from .likelihood import maximize
-from .observations import Model, Observations
+from .likelihood import Evidence, ParameterPosterior, Prior, PureNoise
+from .observations import MAX_COMPARED, Observations, evenly
+from .neighborhoods import halved
 from .posterior import GaussianPosterior
+from .prediction import Model
 
-QUICK_SITES = 120
-"""Observations that a prediction uses while models are compared."""
+EXACT_POINTS = 640
+"""Up to so many observations a prediction uses every one of them."""
+
+LOCAL_SITES = 320
+INDEPENDENT_SITES = 640
+"""Observations and means of cells that a prediction uses beyond; the second number for independent
+components, whose matrices are smaller."""
+
+PATCH_ROWS = 400
+"""Rows of the matrix of a patch, of which likelihoods are sums: one evaluation takes a time
+proportional to the observations, some 10 ms for a hundred."""
+
+PAST_FIELDS = 24
+"""Fields of a history whose likelihood is computed."""
+
+HISTORY_WIDTH = 0.3
+"""Parameters found from a history hold for the field at hand up to such a factor."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +43,17 @@ class GaussianProcess(Model):
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a
             history it is ``from_history(covariance)``, and the field's mean is that of the history.
         sites: number of observations that a prediction uses, half of them near and one by one, half
-            of them means of cells further away; hyperparameters are fitted to at most this number,
-            at least 8. Default: 640 where components are independent, otherwise 320.
-        rows: most rows of the matrix whose likelihood determines them; it is factored some twenty
-            times.
-        steps: most steps of the search for hyperparameters.
+            of them means of cells further away; at least 8. Default: all of up to 640, with more
+            points 640 where components are independent and otherwise 320.
         uses_history: whether a history is taken into account where there is one.
+
+    >>> from tangentbundle.estimators import Tangent
+    >>> print(GaussianProcess(Tangent()))
+    Tangent(1.5)
     """
 
     covariance: Covariance
     sites: int | None = None
-    rows: int = 500
-    steps: int = 60
     uses_history: bool = True
 
     def __post_init__(self) -> None:
@@ -45,50 +61,123 @@ class GaussianProcess(Model):
             raise InvalidInputError(
                 f"covariance must be an object such as Tangent(), got {self.covariance!r}."
             )
-        if self.sites is not None and not (
-            isinstance(self.sites, (int, np.integer)) and self.sites >= 8
-        ):
+        is_integer = isinstance(self.sites, (int, np.integer))
+        if self.sites is not None and not (is_integer and self.sites >= 8):
             raise InvalidInputError(
                 f"sites must be an integer of at least 8, or None, got {self.sites!r}."
             )
 
-    @property
-    def ambient(self) -> bool:  # type: ignore[override]
-        return self.covariance.ambient
-
     def __str__(self) -> str:
-        return f"GaussianProcess({self.covariance})" + ("" if self.uses_history else ", no history")
+        if self.uses_history:
+            return str(self.covariance)
+        return f"{self.covariance}, no history"
 
-    def quick(self) -> GaussianProcess:
-        return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), steps=12)
+    def fit(self, observations: Observations) -> GaussianPosterior:
+        self.covariance.check(observations.ambient_dim, observations.dim, observations.oriented)
+        if not self.uses_history:
+            observations = replace(observations, history=None)
+        covariance = self.covariance
+        if observations.history is not None:
+            covariance = from_history(self.covariance)
+        data = FieldInBases(observations, self._bases(observations))
+        parameters = (*covariance.parameters(observations.ambient_dim, data.bases.dim), NOISE)
+        logarithms = fitted_logarithms(covariance, parameters, data)
+        names = [parameter.name for parameter in parameters]
+        return GaussianPosterior(
+            covariance=covariance,
+            logarithms=logarithms,
+            data=data,
+            neighborhoods=observations.neighborhoods(self._sites(len(observations.points))),
+            parameters=dict(zip(names, np.exp(logarithms).tolist(), strict=True)),
+        )
 
-    def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
-        self.covariance.check(*observations.dims, observations.oriented)
-        observations = observations if self.uses_history else replace(observations, history=None)
-        bases = signal_axes(observations) if self.covariance.ambient else observations.frames
-        data = FieldInBases(observations, bases)
-        covariance = (
-            self.covariance if observations.history is None else from_history(self.covariance)
-        )
-        sites = self.sites or (640 if covariance.independent else 320)
-        index = data.sample(
-            min(sites, self.rows // (1 if covariance.independent else bases.shape[-1])), rng
-        )
-        names = covariance.parameters(*bases.shape[-2:])
-        center, width = (
-            np.array([*names.values(), -2.0]),
-            np.full(len(names) + 1, 3.0),
-        )  # a factor of 20
-        if (
-            observations.history is not None
-        ):  # its parameters but the noise hold for the field, to a third
-            center[:-1] = maximize(
-                covariance, data.past_evidence(index), center, width, self.steps
-            )[:-1]
-            width[:-1] = 0.3
-        shortest = 0.5 * observations.spacing  # below, neighbours are independent, as noise is
-        theta = maximize(
-            covariance, data.evidence(index), center, width, self.steps, data.max_noise, shortest
-        )
-        parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
-        return GaussianPosterior(covariance, theta, data, observations.parts(sites), parameters)
+    def _bases(self, observations: Observations) -> Bases:
+        if self.covariance.ambient:
+            return signal_axes(observations)
+        return PointFrames(observations.frames, observations.exact)
+
+    def _sites(self, count: int) -> int:
+        if self.sites is not None:
+            return self.sites
+        if count <= EXACT_POINTS or self.covariance.independent:
+            return INDEPENDENT_SITES
+        return LOCAL_SITES
+
+
+def fitted_logarithms(
+    covariance: Covariance, parameters: tuple[Parameter, ...], data: FieldInBases
+) -> np.ndarray:
+    """The most probable logarithms of the parameters, the noise last."""
+    observations = data.observations
+    patches = likelihood_patches(observations, _patch_size(covariance, data))
+    # below half the distance of neighbours these are independent, as noise is
+    min_length = 0.5 * observations.spacing
+    prior = Prior.of(parameters, min_length, data.max_noise)
+    if observations.history is not None:
+        past = [past_evidence(data, patch) for patch in patches]
+        of_history = ParameterPosterior(covariance, past, PureNoise(), Prior.of(parameters))
+        prior = prior.around(of_history.maximum(), HISTORY_WIDTH)
+    evidence = [evidence_at(data, patch) for patch in patches]
+    start = None
+    if len(evidence) > 1:  # the sample of all points leads near the maximum
+        sample = ParameterPosterior(covariance, evidence[:1], PureNoise(), prior)
+        start = sample.maximum()
+    return ParameterPosterior(covariance, evidence, pure_noise(data, patches), prior).maximum(start)
+
+
+def _patch_size(covariance: Covariance, data: FieldInBases) -> int:
+    """Points of a patch."""
+    if covariance.independent:
+        return PATCH_ROWS
+    return max(PATCH_ROWS // data.bases.dim, 8)
+
+
+def likelihood_patches(observations: Observations, size: int) -> list[np.ndarray]:
+    """Indices of observations whose likelihoods are added: all in one, or a sample of all and
+    patches of neighbours.
+
+    The sample has one point of each of ``size`` cells. Patches hold all points, or about a thousand
+    in patches from everywhere.
+    """
+    points = observations.points
+    everything = np.arange(len(points))
+    if len(points) <= size:
+        return [everything]
+    cells = halved(points, everything, -(-len(points) // size))
+    sample = np.sort([cell[len(cell) // 2] for cell in cells])
+    patches = halved(points, everything, size)
+    return [sample[:: -(-len(sample) // size)], *evenly(patches, max(MAX_COMPARED // size, 2))]
+
+
+def evidence_at(data: FieldInBases, index: np.ndarray) -> Evidence:
+    """Some of the observations."""
+    noise = data.observations.noise
+    variances = None if noise is None else as_tensor(noise[index])
+    return Evidence(data.sites_at(index), as_tensor(data.values[index])[..., None], variances)
+
+
+def pure_noise(data: FieldInBases, patches: list[np.ndarray]) -> PureNoise:
+    """What was measured across bases that hold all of the field, at the points of all patches."""
+    if data.observations.noise is not None:
+        return PureNoise()
+    if not (data.measured_across and data.bases.across_is_noise):
+        return PureNoise()
+    index = np.concatenate(patches)
+    components = data.bases.ambient_dim - data.bases.dim
+    return PureNoise(len(index) * components, float(np.square(data.across[index]).sum()))
+
+
+def past_evidence(data: FieldInBases, index: np.ndarray) -> Evidence:
+    """Fields of the last third of the history, at these points, given the first two thirds."""
+    history = data.observations.history
+    assert history is not None
+    first, last = np.split(history.fields, [2 * len(history.fields) // 3])
+    earlier = replace(history, fields=first)
+    later = replace(history, fields=last)
+    step = -(-len(last) // PAST_FIELDS)
+    points = data.observations.points[index]
+    bases = data.bases.at(index)
+    anomalies = later.at(points)[::step] - earlier.mean(points)
+    values = np.stack([bases.coordinates(anomaly) for anomaly in anomalies], axis=-1)
+    given_earlier = replace(data, observations=replace(data.observations, history=earlier))
+    return Evidence(given_earlier.sites_at(index), as_tensor(values))

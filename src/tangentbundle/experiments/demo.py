@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from .. import plot
 from ..bundle import TangentBundle
 from ..datasets import WindData, load_wind
-from ..earth.covariances import planetary_model
+from ..earth.covariances import Earth
 from ..estimators import FieldDenoiser, FieldInterpolator
 from ..filters import Heat
 from ..manifolds import Torus
@@ -69,7 +69,7 @@ def fill_wind() -> tuple[Example, WindData, np.ndarray]:
     methods: dict[str, Any] = {
         "inverse distance": InverseDistance(),
         "thin plate": ThinPlate(),
-        "FieldInterpolator": planetary_model(FieldInterpolator, 0),
+        "FieldInterpolator": FieldInterpolator(manifold=Earth()),
     }
     answers = {
         name: m.fit(points[stations], truth[stations]).predict(points)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsRegressor
 
 from ..datasets import WindData
-from ..earth.covariances import planetary_model
+from ..earth.covariances import Earth
 from ..estimators import FieldInterpolator
 from .base import Description, Row, Task, draw
 from .baselines import AmbientProcess, ComponentProcess, InverseDistance, Mean, ThinPlate, Zero
@@ -53,7 +53,7 @@ def estimators(past: WindData) -> dict[str, Interpolation]:
     """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past
     fields, and in R^3."""
     fields = past.ambient[~past.filled]
-    model = planetary_model(FieldInterpolator, 0)
+    model = FieldInterpolator(manifold=Earth())
     informed = clone(model).set_params(history=fields, history_points=past.points)
     mean = KNeighborsRegressor(1).fit(past.points, fields.mean(axis=0))
     return {

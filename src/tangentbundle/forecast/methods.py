@@ -12,8 +12,8 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock, in frames
-    ``(n, D, d)`` at points.
+    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock about a ``mean``
+    ``(n, d)``, in frames ``(n, D, d)`` at points.
 
     ``observed (T,)`` is false where fields were filled in, ``usable (T,)`` where they are missing.
     """
@@ -21,6 +21,7 @@ class Record:
     anomalies: np.ndarray
     observed: np.ndarray
     usable: np.ndarray
+    mean: np.ndarray
     points: np.ndarray
     frames: np.ndarray
 
