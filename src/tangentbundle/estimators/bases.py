@@ -13,10 +13,6 @@ from torch import Tensor
 from .observations import JITTER, Observations, Places
 from .sites import Sites
 
-MAX_KEPT_DIMENSIONS = 6
-"""In spaces of at most so many dimensions all ambient components are modelled: each has an amplitude
-of its own, and one that is noise alone gets a small one."""
-
 MAX_AXES = 64
 """Most axes of the signal in many dimensions, each with an amplitude to be estimated."""
 
@@ -141,27 +137,25 @@ class PointFrames(Bases):
 
 
 def signal_axes(observations: Observations) -> AmbientAxes:
-    r"""Principal axes: all of them in few dimensions, otherwise those with a signal.
+    r"""Principal axes along which neighbours' vectors agree more than noise would; at least one.
 
-    They are those of the vectors, or of the points where there are too few vectors. Along axes with
-    a signal neighbours' vectors agree more than noise would. Agreement is significant above three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D
-    axes of noise exceeds. With few points no agreement is significant: an axis is given up only if
-    its agreement is also less than one half with the same certainty.
+    They are those of the vectors, or of the points where there are too few vectors. Agreement is
+    significant above three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D
+    axes of noise exceeds. With few points no agreement is significant: an axis is only given up if
+    its agreement is less than one half with the same certainty.
     """
     vectors = observations.vectors
     n, D = vectors.shape
     enough_vectors = n >= 5 * D * (D - 1)  # ten for each angle between axes
     rows = vectors if enough_vectors else observations.points
     axes = np.ascontiguousarray(np.linalg.svd(rows, full_matrices=False)[2].T)
-    if D <= MAX_KEPT_DIMENSIONS:
-        return AmbientAxes(axes)
     components = vectors @ axes
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
     error = max(3.0, np.sqrt(2 * np.log(D))) / np.sqrt(n)
-    doubtful = 0.5 - error
-    signal = (agreement > min(error, doubtful)) & (energy > JITTER * n)
+    least_agreement = min(error, 0.5 - error)
+    signal = (agreement > least_agreement) & (energy > JITTER * n)
     signal[np.argmax(agreement * energy)] = True
     signal[np.flatnonzero(signal)[MAX_AXES:]] = False
     return AmbientAxes(np.ascontiguousarray(axes[:, signal]), fitted=enough_vectors)

@@ -25,9 +25,12 @@ from .covariance import Covariance, Parameter, Role
 from .observations import JITTER
 from .sites import Pairs, Sites
 
-PRIOR_WIDTH = {Role.AMPLITUDE: 1.5, Role.LENGTH: 1.5, Role.RATIO: 1.5, Role.NOISE: 3.0}
-"""Standard deviations of the logarithms. Data and points have size one: amplitudes and lengths within
-a factor of 4.5 are expected, the noise within 20."""
+PRIOR_WIDTH = 3.0
+"""Standard deviation of the logarithms: a factor of 20. Data and points have size one."""
+
+SHORT_LENGTH_WIDTH = 1.5
+"""That of lengths below their start. Few points agree with any short length, for then neighbours are
+independent; long lengths say that a field does not change along an axis."""
 
 BOUND = 6.0
 """Logarithms stay within so much of their start."""
@@ -145,10 +148,12 @@ class PureNoise:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Normal distributions of the logarithms of parameters, with bounds; all ``(k,)``."""
+    """Normal distributions of the logarithms of parameters, in two halves, with bounds; all
+    ``(k,)``."""
 
     center: np.ndarray
-    width: np.ndarray
+    width_below: np.ndarray
+    width_above: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     is_length: np.ndarray
@@ -163,9 +168,10 @@ class Prior:
         ``max_noise`` bounds the standard deviation of the noise.
         """
         center = np.log([parameter.start for parameter in parameters])
-        width = np.array([PRIOR_WIDTH[parameter.role] for parameter in parameters])
+        width = np.full(len(parameters), PRIOR_WIDTH)
         is_length = np.array([parameter.role is Role.LENGTH for parameter in parameters])
         is_noise = np.array([parameter.role is Role.NOISE for parameter in parameters])
+        width_below = np.where(is_length, SHORT_LENGTH_WIDTH, width)
         lower = center - BOUND
         upper = center + BOUND
         shortest = np.log(max(min_length, 1e-300))
@@ -174,17 +180,18 @@ class Prior:
             largest = np.log(max(max_noise, 1e-4))
             upper = np.where(is_noise, largest, upper)
             lower = np.where(is_noise, np.minimum(lower, largest - BOUND), lower)
-        return cls(center, width, lower, upper, is_length)
+        return cls(center, width_below, width, lower, upper, is_length)
 
     def around(self, logarithms: np.ndarray, width: float) -> Prior:
         """Around values that are known better; the noise, the last, keeps its own prior."""
         center = np.append(logarithms[:-1], self.center[-1])
-        widths = np.append(np.full(len(logarithms) - 1, width), self.width[-1])
-        return replace(self, center=center, width=widths)
+        widths = np.append(np.full(len(logarithms) - 1, width), self.width_above[-1])
+        return replace(self, center=center, width_below=widths, width_above=widths)
 
     def loss_and_gradient(self, logarithms: np.ndarray) -> tuple[float, np.ndarray]:
-        standardized = (logarithms - self.center) / self.width
-        return 0.5 * float(np.square(standardized).sum()), standardized / self.width
+        width = np.where(logarithms < self.center, self.width_below, self.width_above)
+        standardized = (logarithms - self.center) / width
+        return 0.5 * float(np.square(standardized).sum()), standardized / width
 
     def starts(self) -> list[np.ndarray]:
         """Where a search may begin."""

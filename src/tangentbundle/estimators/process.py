@@ -24,7 +24,7 @@ INDEPENDENT_SITES = 640
 """Observations and means of cells that a prediction uses beyond; the second number for independent
 components, whose matrices are smaller."""
 
-PATCH_ROWS = 400
+PATCH_ROWS = 200
 """Rows of the matrix of a patch, of which likelihoods are sums: one evaluation takes a time
 proportional to the observations, some 10 ms for a hundred."""
 

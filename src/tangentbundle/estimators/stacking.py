@@ -211,8 +211,7 @@ def default_covariances(observations: Observations, manifold: Any = None) -> lis
     rough = Matern(1.5)
     covariances += [Tangent(smooth), Tangent(rough), Ambient(smooth), Ambient(rough)]
     if 1 < observations.ambient_dim <= MAX_FLOW_DIMENSIONS:
-        flow = DivergenceFree(smooth, ambient=True) + CurlFree(smooth, ambient=True)
-        covariances.append(flow)
+        covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     return covariances
 
 
