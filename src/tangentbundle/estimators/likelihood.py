@@ -4,8 +4,8 @@ With the covariance K of the field at n sites, the variances N of the noise, and
 
 .. math:: L = \tfrac{c}{2} \log\det(K + N) + \tfrac12 \operatorname{tr} Y^T (K + N)^{-1} Y.
 
-In large clouds L is the sum over patches of neighbouring points and a sample of all: patches tell
-short lengths and the noise, the sample tells long lengths. A weak prior on the logarithms of the
+In large clouds L is the sum over a sample of all points and patches of neighbouring ones: the sample
+tells long lengths, patches tell short lengths and the noise. A weak prior on the logarithms of the
 parameters keeps few points from ending in a corner.
 """
 
@@ -236,11 +236,10 @@ class ParameterPosterior:
         loss += sum(part.loss(self.covariance, values, noise) for part in self.evidence)
         return loss / self.size
 
-    def maximum(self, start: np.ndarray | None = None) -> np.ndarray:
+    def maximum(self) -> np.ndarray:
         """The most probable logarithms."""
         prior = self.prior
-        if start is None:
-            start = min(prior.starts(), key=self.loss)
+        start = min(prior.starts(), key=self.loss)
         result = minimize(
             self.loss_and_gradient,
             start,

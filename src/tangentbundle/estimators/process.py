@@ -11,8 +11,8 @@ from .bases import Bases, FieldInBases, PointFrames, as_tensor, signal_axes
 from .covariance import NOISE, Covariance, Parameter
 from .history import from_history
 from .likelihood import Evidence, ParameterPosterior, Prior, PureNoise
-from .observations import MAX_COMPARED, Observations, evenly
 from .neighborhoods import halved
+from .observations import Observations, evenly
 from .posterior import GaussianPosterior
 from .prediction import Model
 
@@ -24,9 +24,12 @@ INDEPENDENT_SITES = 640
 """Observations and means of cells that a prediction uses beyond; the second number for independent
 components, whose matrices are smaller."""
 
-PATCH_ROWS = 200
-"""Rows of the matrix of a patch, of which likelihoods are sums: one evaluation takes a time
-proportional to the observations, some 10 ms for a hundred."""
+SAMPLE_ROWS = 800
+"""Rows of the largest matrix whose likelihood is computed, some thirty times: 400 tangent vectors of
+a surface. With more points it is that of a sample of all, together with small patches."""
+
+PATCHES = 4
+"""Patches of neighbours, each with such a part of the sample's number of points."""
 
 PAST_FIELDS = 24
 """Fields of a history whose likelihood is computed."""
@@ -109,7 +112,7 @@ def fitted_logarithms(
 ) -> np.ndarray:
     """The most probable logarithms of the parameters, the noise last."""
     observations = data.observations
-    patches = likelihood_patches(observations, _patch_size(covariance, data))
+    patches = likelihood_patches(observations, _sample_size(covariance, data))
     # below half the distance of neighbours these are independent, as noise is
     min_length = 0.5 * observations.spacing
     prior = Prior.of(parameters, min_length, data.max_noise)
@@ -118,35 +121,31 @@ def fitted_logarithms(
         of_history = ParameterPosterior(covariance, past, PureNoise(), Prior.of(parameters))
         prior = prior.around(of_history.maximum(), HISTORY_WIDTH)
     evidence = [evidence_at(data, patch) for patch in patches]
-    start = None
-    if len(evidence) > 1:  # the sample of all points leads near the maximum
-        sample = ParameterPosterior(covariance, evidence[:1], PureNoise(), prior)
-        start = sample.maximum()
-    return ParameterPosterior(covariance, evidence, pure_noise(data, patches), prior).maximum(start)
+    return ParameterPosterior(covariance, evidence, pure_noise(data, patches), prior).maximum()
 
 
-def _patch_size(covariance: Covariance, data: FieldInBases) -> int:
-    """Points of a patch."""
+def _sample_size(covariance: Covariance, data: FieldInBases) -> int:
+    """Points whose likelihood is computed at once."""
     if covariance.independent:
-        return PATCH_ROWS
-    return max(PATCH_ROWS // data.bases.dim, 8)
+        return SAMPLE_ROWS
+    return max(SAMPLE_ROWS // data.bases.dim, 8)
 
 
 def likelihood_patches(observations: Observations, size: int) -> list[np.ndarray]:
-    """Indices of observations whose likelihoods are added: all in one, or a sample of all and
-    patches of neighbours.
+    """Indices of observations whose likelihoods are added: all in one, or a sample of at most
+    ``size`` and patches of neighbours.
 
-    The sample has one point of each of ``size`` cells. Patches hold all points, or about a thousand
-    in patches from everywhere.
+    The sample has one point of each of as many cells: it tells long lengths. Patches from everywhere
+    tell short lengths and the noise. Both follow from the points alone.
     """
     points = observations.points
     everything = np.arange(len(points))
     if len(points) <= size:
         return [everything]
     cells = halved(points, everything, -(-len(points) // size))
-    sample = np.sort([cell[len(cell) // 2] for cell in cells])
-    patches = halved(points, everything, size)
-    return [sample[:: -(-len(sample) // size)], *evenly(patches, max(MAX_COMPARED // size, 2))]
+    sample = np.sort([cell[len(cell) // 2] for cell in evenly(cells, size)])
+    patches = halved(points, everything, max(size // PATCHES, 2))
+    return [sample, *evenly(patches, PATCHES)]
 
 
 def evidence_at(data: FieldInBases, index: np.ndarray) -> Evidence:

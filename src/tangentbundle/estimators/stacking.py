@@ -202,14 +202,16 @@ def surface_covariances(manifold: Any) -> list[Covariance]:
 
 
 def default_covariances(observations: Observations, manifold: Any = None) -> list[Covariance]:
-    """A few distinct ones: tangent fields with divergence and rotation where these exist, smooth
-    and rough tangent fields, and smooth and rough ambient ones."""
+    """A few distinct ones: rough tangent fields with divergence and rotation where these exist,
+    smooth tangent fields, smooth and rough ambient ones, and ambient ones without divergence or
+    without curl."""
     covariances: list[Covariance] = surface_covariances(manifold)
     if observations.dim == 2 and observations.oriented:
         covariances.append(helmholtz_covariance())
+    else:
+        covariances.append(Tangent(Matern(1.5)))
     smooth = Matern(np.inf)
-    rough = Matern(1.5)
-    covariances += [Tangent(smooth), Tangent(rough), Ambient(smooth), Ambient(rough)]
+    covariances += [Tangent(smooth), Ambient(smooth), Ambient(Matern(1.5))]
     if 1 < observations.ambient_dim <= MAX_FLOW_DIMENSIONS:
         covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     return covariances
