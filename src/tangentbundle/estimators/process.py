@@ -113,9 +113,8 @@ def fitted_logarithms(
     """The most probable logarithms of the parameters, the noise last."""
     observations = data.observations
     patches = likelihood_patches(observations, _sample_size(covariance, data))
-    # below half the distance of neighbours these are independent, as noise is
-    min_length = 0.5 * observations.spacing
-    prior = Prior.of(parameters, min_length, data.max_noise)
+    # fields of lengths below the distance of neighbours cannot be told from noise
+    prior = Prior.of(parameters, observations.spacing, data.max_noise)
     if observations.history is not None:
         past = [past_evidence(data, patch) for patch in patches]
         of_history = ParameterPosterior(covariance, past, PureNoise(), Prior.of(parameters))
