@@ -58,7 +58,7 @@ def predict_each(
     check_same_space(field, target)
     count, known = len(field), field.noise if noise is None else noise
     means, spreads, levels = [], [], []
-    if estimator.covariance is not None:
+    if isinstance(field.space, tb.io.Globe):
         job.summary.notes.append(
             "latitude and longitude: covariances for a planet, with and without bands of latitude"
         )
@@ -77,7 +77,7 @@ def predict_each(
     job.summary.add(
         "noise", f"{format_value(level, field)} in each component ({origin})", noise=level
     )
-    add_scores(job, estimator, f" (last of {count} fields)" if count > 1 else "")
+    add_weights(job, estimator, f" (last of {count} fields)" if count > 1 else "")
     names = field.names if len(field.names) == len(target.names) else target.names
     wind = field.wind if names == field.names else ()
     result = replace(
@@ -86,19 +86,27 @@ def predict_each(
     return result.with_vectors(np.stack(means), std=np.stack(spreads) if std else None)
 
 
-def add_scores(job: Job, estimator: Any, which: str = "", max_rows: int = 5) -> None:
-    """Show the selected model and a table of the best models, on the screen and in the report."""
-    rows, body = estimator.scores_, []
-    header = ["model", "score", "margin", "standard error", "noise", "time"]
-    for row in rows[:max_rows]:
-        scores = [f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)]
-        cost = [f"{row.noise:.3g}", f"{row.seconds:.2f} s"]
-        body.append([tb.io.summary.short_name(row.model), *scores, *cost])
-    others = f" {len(rows) - max_rows} more have lower scores." if len(rows) > max_rows else ""
-    notes = f"Score: mean leave-one-out log density of a vector.{others}"
-    job.show(tb.io.Table(f"Model comparison{which}", header, body, notes))
+def add_weights(job: Job, estimator: Any, which: str = "", max_rows: int = 5) -> None:
+    """Show the weights of the models, on the screen and in the report."""
+    names = [tb.io.summary.short_name(str(model)) for model in estimator.models_]
+    weights = [float(weight) for weight in estimator.weights_]
+    body = [
+        [name, f"{weight:.0%}"] for name, weight in zip(names, weights, strict=True) if weight > 0
+    ]
+    unused = ", ".join(
+        name for name, weight in zip(names, weights, strict=True) if weight == 0
+    )
+    notes = "Weights maximise the log density of vectors that are left out."
+    if unused:
+        notes += f" Without weight: {unused}."
+    job.show(tb.io.Table(f"Models{which}", ["model", "weight"], body[:max_rows], notes))
     job.summary.add(
-        "model", body[0][0], model=rows[0].model, scores={row.model: row.score for row in rows}
+        "model",
+        body[0][0],
+        model=str(estimator.models_[0]),
+        weights={
+            str(model): weight for model, weight in zip(estimator.models_, weights, strict=True)
+        },
     )
 
 

@@ -10,6 +10,7 @@ from ..errors import UnitsError
 from ..units import in_metres
 
 if TYPE_CHECKING:
+    from .covariances import Earth
     from .fields import (
         decompose,
         denoise,
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres."""
 
-HOMES = {"Grid": "grid", "Kriging": "regrid", "Regridder": "regrid"}
+HOMES = {"Earth": "covariances", "Grid": "grid", "Kriging": "regrid", "Regridder": "regrid"}
 HOMES |= dict.fromkeys(("BlockScores", "Blocks", "block_cv", "block_reduce"), "observations")
 """The modules of public names, which are loaded when first asked for; all others are in
 ``fields``."""
 
-__all__ = ["RADIUS", "BlockScores", "Blocks", "Grid", "Kriging", "Regridder", "block_cv"]
+__all__ = ["RADIUS", "BlockScores", "Blocks", "Earth", "Grid", "Kriging", "Regridder", "block_cv"]
 __all__ += [
     "block_reduce",
     "decompose",

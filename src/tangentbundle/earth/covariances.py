@@ -103,7 +103,8 @@ def planetary() -> Covariance:
 class Earth(Sphere):
     """The unit sphere whose third coordinate points to the north pole.
 
-    As ``manifold=`` of a field estimator it adds ``planetary()`` to the covariances.
+    As ``manifold=`` of a field estimator it stands for the covariances ``planetary()`` and
+    ``helmholtz_covariance()``.
 
     >>> Earth().dim, Earth().ambient_dim
     (2, 3)
@@ -118,4 +119,4 @@ class Earth(Sphere):
 
 @surface_covariances.register
 def _(manifold: Earth) -> list[Covariance]:
-    return [planetary()]
+    return [planetary(), helmholtz_covariance()]

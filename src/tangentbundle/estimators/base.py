@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -88,10 +89,10 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         self.models_ = [fit.model for fit in self.posterior_.fits]
         self.weights_ = self.posterior_.weights
         self.noise_ = self.scale_ * self.posterior_.noise
-        self._residuals = self._left_out_residuals()
-        low, high = CALIBRATION_RANGE
-        self._calibration = float(np.clip(tail(ONE_SIGMA, self._residuals), low, high))
-        if noise_std is None:
+        errors, variances = self._left_out_errors()
+        self._residuals = errors / np.sqrt(variances)
+        self._calibration = calibration(errors, variances, self.spaces_.dim)
+        if noise_std is None and len(self.models_) > 1:  # a single model is the user's choice
             self._warn_if_no_field()
         return self
 
@@ -109,7 +110,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             frames=self.frames_,
             exact=self.manifold is not None,
             oriented=spaces.oriented,
-            make_frames_left_out=lambda: spaces.left_out(np.arange(count)),
+            make_frames_left_out=partial(spaces.left_out, np.arange(count)),
             noise=known_variances(noise_std, count, self.scale_),
             history=history,
             position_variance=spaces.position_variance / self.unit_**2,
@@ -137,16 +138,15 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             return self.model
         return Stack([self.model])
 
-    def _left_out_residuals(self) -> np.ndarray:
-        """Errors of training vectors left out one at a time over their standard deviations."""
+    def _left_out_errors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Errors of training vectors left out one at a time and their variances ``(m, D)``."""
         observations = self.posterior_.observations
         index = observations.compared
         left_out: Prediction = self.posterior_.compared()
         if observations.exact:
             left_out = left_out.tangent(observations.frames[index])
             left_out = left_out.widened(0.0, self.posterior_.noise_across)
-        errors = observations.vectors[index] - left_out.mean
-        return errors / np.sqrt(left_out.variances() + JITTER)
+        return observations.vectors[index] - left_out.mean, left_out.variances() + JITTER
 
     def _warn_if_no_field(self) -> None:
         """Compare the log density of left-out vectors with that of noise alone, of which it has the
@@ -242,6 +242,18 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     def _context(self, points: np.ndarray) -> tuple[np.ndarray, History | None]:
         """Further points of the manifold ``(s, D)``, without vectors, and past fields."""
         return points[:0], None
+
+
+def calibration(errors: np.ndarray, variances: np.ndarray, dim: int) -> float:
+    """By which to multiply standard deviations so that 68 % of vectors lie as near to their
+    predictions as those of a normal distribution of ``dim`` components do.
+
+    Errors and variances of vectors are ``(m, D)``. It does not depend on the choice of axes.
+    """
+    sizes = np.sqrt(np.square(errors).sum(axis=1) / variances.sum(axis=1))
+    expected = np.sqrt(chi2.ppf(ONE_SIGMA, dim) / dim)
+    low, high = CALIBRATION_RANGE
+    return float(np.clip(np.quantile(sizes, ONE_SIGMA) / expected, low, high))
 
 
 def of_kind(values: Any, name: str = "the input", alternative: str = "") -> tuple[Any, ArrayKind]:

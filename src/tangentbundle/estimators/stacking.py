@@ -196,22 +196,24 @@ class Mixture(Posterior):
 
 @singledispatch
 def surface_covariances(manifold: Any) -> list[Covariance]:
-    """The covariances of tangent fields on a known manifold that are more specific than the default
-    ones: those of its type, for others none."""
+    """The covariances on a known manifold of a type that has its own; none for all others."""
     return []
 
 
 def default_covariances(observations: Observations, manifold: Any = None) -> list[Covariance]:
-    """A few distinct ones: rough tangent fields with divergence and rotation where these exist,
-    smooth tangent fields, smooth and rough ambient ones, and ambient ones without divergence or
-    without curl."""
-    covariances: list[Covariance] = surface_covariances(manifold)
+    """A few distinct ones: those of the manifold; otherwise rough tangent fields with divergence
+    and rotation where these exist, smooth tangent fields, smooth and rough ambient ones, and ambient
+    ones without divergence or without curl."""
+    own = surface_covariances(manifold)
+    if own:
+        return own
+    smooth = Matern(np.inf)
+    rough = Matern(1.5)
+    covariances: list[Covariance] = [Tangent(smooth), Ambient(smooth), Ambient(rough)]
     if observations.dim == 2 and observations.oriented:
         covariances.append(helmholtz_covariance())
     else:
-        covariances.append(Tangent(Matern(1.5)))
-    smooth = Matern(np.inf)
-    covariances += [Tangent(smooth), Ambient(smooth), Ambient(Matern(1.5))]
+        covariances.append(Tangent(rough))
     if 1 < observations.ambient_dim <= MAX_FLOW_DIMENSIONS:
         covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     return covariances
