@@ -180,7 +180,7 @@ def once(space: str, n: int, draw: int) -> Row:
         "space": space,
         "n": n,
         "draw": draw,
-        "model": denoiser.scores_[0].model,
+        "model": str(denoiser.models_[0]),
         "dim": denoiser.frames_.shape[2],
     }
     row |= {"error": error(answer), "in50": in50, "in90": in90, "seconds": seconds}

@@ -70,7 +70,7 @@ def alone(n: int) -> Row:
     denoiser = tb.FieldDenoiser(random_state=0)
     fit = seconds(lambda: denoiser.fit(points, noisy))
     predict = seconds(lambda: denoiser.predict(points))
-    model = short_name(denoiser.scores_[0].model)
+    model = short_name(str(denoiser.models_[0]))
     return {
         "n": n,
         "fit_s": fit,

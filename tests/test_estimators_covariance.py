@@ -318,7 +318,9 @@ def test_zonal_fields_go_around_the_axis_and_meridional_ones_along_it():
     points = sphere.sample(30, seed=0)
     sites = Sites(*(torch.from_numpy(array) for array in (points, sphere.frames(points), points)))
     axis, bases = np.array([0.0, 0.0, 1.0]), sites.bases.numpy()
-    theta = torch.tensor([0.2, -0.5, 12.0], dtype=torch.float64).exp()  # a stretch without end: bands
+    theta = torch.tensor(
+        [0.2, -0.5, 12.0], dtype=torch.float64
+    ).exp()  # a stretch without end: bands
     k = [
         [np.exp(0.4) * matern(abs(x[2] - y[2]) * np.exp(0.5), 1.5) for y in points] for x in points
     ]

@@ -1,5 +1,7 @@
 """Stacked models: what their weights are, and data that no model was made for."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -65,13 +67,15 @@ def test_weights_maximise_the_log_density_of_left_out_vectors():
     )  # that of normal distributions with the moments of the mixture
 
 
+def mixture_loss(densities, weights):
+    return -np.log(weights @ densities).mean()
+
+
 def test_weights_are_those_of_a_general_solver():
     rng = np.random.default_rng(3)
     for _ in range(5):
         log_densities = rng.standard_normal((4, 50)) + rng.standard_normal((4, 1))
-
-        def loss(weights, densities=np.exp(log_densities)):
-            return -np.log(weights @ densities).mean()
+        loss = partial(mixture_loss, np.exp(log_densities))
 
         simplex = {"type": "eq", "fun": lambda weights: weights.sum() - 1}
         expected = minimize(

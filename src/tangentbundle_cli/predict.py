@@ -93,12 +93,7 @@ def add_weights(job: Job, estimator: Any, which: str = "", max_rows: int = 5) ->
     body = [
         [name, f"{weight:.0%}"] for name, weight in zip(names, weights, strict=True) if weight > 0
     ]
-    unused = ", ".join(
-        name for name, weight in zip(names, weights, strict=True) if weight == 0
-    )
     notes = "Weights maximise the log density of vectors that are left out."
-    if unused:
-        notes += f" Without weight: {unused}."
     job.show(tb.io.Table(f"Models{which}", ["model", "weight"], body[:max_rows], notes))
     job.summary.add(
         "model",

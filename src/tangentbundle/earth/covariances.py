@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from ..errors import InvalidInputError
@@ -31,7 +31,7 @@ from ..estimators.covariance import (
 )
 from ..estimators.sites import SQUARE_FLOOR, Pairs, Sites
 from ..estimators.stacking import surface_covariances
-from ..manifolds import Sphere
+from ..manifolds import Manifold, Sphere
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def planetary() -> Covariance:
     return helmholtz_covariance() + Zonal() + Meridional()
 
 
-class Earth(Sphere):
+class Earth(Manifold):
     """The unit sphere whose third coordinate points to the north pole.
 
     As ``manifold=`` of a field estimator it stands for the covariances ``planetary()`` and
@@ -111,10 +111,31 @@ class Earth(Sphere):
     """
 
     def __init__(self) -> None:
-        super().__init__(2)
+        self._sphere = Sphere(2)
+        self.dim = self._sphere.dim
+        self.ambient_dim = self._sphere.ambient_dim
+        self.volume = self._sphere.volume
 
-    def __repr__(self) -> str:
-        return "Earth()"
+    def _sample(self, n, rng):
+        return self._sphere._sample(n, rng)
+
+    def frames(self, points) -> np.ndarray:
+        return self._sphere.frames(points)
+
+    def nearest(self, points) -> np.ndarray:
+        return self._sphere.nearest(points)
+
+    def transport(self, source, target) -> np.ndarray:
+        return self._sphere.transport(source, target)
+
+    def second_form(self, points, vectors) -> np.ndarray:
+        return self._sphere.second_form(points, vectors)
+
+    def scalar_spectrum(self, k: int) -> np.ndarray:
+        return self._sphere.scalar_spectrum(k)
+
+    def vector_spectrum(self, k: int) -> np.ndarray:
+        return self._sphere.vector_spectrum(k)
 
 
 @surface_covariances.register

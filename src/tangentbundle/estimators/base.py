@@ -76,9 +76,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             np.concatenate([points, further_points]), self.dim, self.manifold
         )
         self.frames_ = self.spaces_.frames[: len(points)]
-        self.normal_share_ = check_tangent(
-            vectors, np.einsum("nij,ni->nj", self.frames_, vectors)
-        )
+        self.normal_share_ = check_tangent(vectors, np.einsum("nij,ni->nj", self.frames_, vectors))
         self.center_ = points.mean(axis=0)
         self.unit_ = float(np.sqrt(points.var(axis=0).sum())) or 1.0
         self.scale_ = float(np.sqrt(np.mean(np.square(vectors)))) or 1.0

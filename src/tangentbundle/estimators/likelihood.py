@@ -4,9 +4,9 @@ With the covariance K of the field at n sites, the variances N of the noise, and
 
 .. math:: L = \tfrac{c}{2} \log\det(K + N) + \tfrac12 \operatorname{tr} Y^T (K + N)^{-1} Y.
 
-In large clouds L is the sum over a sample of all points and patches of neighbouring ones: the sample
-tells long lengths, patches tell short lengths and the noise. A weak prior on the logarithms of the
-parameters keeps few points from ending in a corner.
+In large clouds L is the sum over a sample of all points and patches of neighbouring ones: the
+sample tells long lengths, patches tell short lengths and the noise. A weak prior on the logarithms
+of the parameters keeps few points from ending in a corner.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ PRIOR_WIDTH = 3.0
 """Standard deviation of the logarithms: a factor of 20. Data and points have size one."""
 
 SHORT_LENGTH_WIDTH = 1.5
-"""That of lengths below their start. Few points agree with any short length, for then neighbours are
-independent; long lengths say that a field does not change along an axis."""
+"""That of lengths below their start. Few points agree with any short length, for then neighbours
+are independent; long lengths say that a field does not change along an axis."""
 
 BOUND = 6.0
 """Logarithms stay within so much of their start."""
 
 START_SHIFTS = (-1.0, 0.0, 1.0)
-"""The likelihood may have one mode of short and one of long lengths: logarithms of common factors of
-all lengths, the likeliest of which begins the search."""
+"""The likelihood may have one mode of short and one of long lengths: logarithms of common factors
+of all lengths, the likeliest of which begins the search."""
 
 MAX_STEPS = 60
 TOLERANCE = 1e-5

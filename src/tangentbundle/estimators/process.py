@@ -25,8 +25,8 @@ INDEPENDENT_SITES = 640
 components, whose matrices are smaller."""
 
 SAMPLE_ROWS = 800
-"""Rows of the largest matrix whose likelihood is computed, some thirty times: 400 tangent vectors of
-a surface. With more points it is that of a sample of all, together with small patches."""
+"""Rows of the largest matrix whose likelihood is computed, some thirty times: 400 tangent vectors
+of a surface. With more points it is that of a sample of all, together with small patches."""
 
 PATCHES = 4
 """Patches of neighbours, each with such a part of the sample's number of points."""
@@ -134,8 +134,8 @@ def likelihood_patches(observations: Observations, size: int) -> list[np.ndarray
     """Indices of observations whose likelihoods are added: all in one, or a sample of at most
     ``size`` and patches of neighbours.
 
-    The sample has one point of each of as many cells: it tells long lengths. Patches from everywhere
-    tell short lengths and the noise. Both follow from the points alone.
+    The sample has one point of each of as many cells: it tells long lengths. Patches from
+    everywhere tell short lengths and the noise. Both follow from the points alone.
     """
     points = observations.points
     everything = np.arange(len(points))

@@ -202,8 +202,8 @@ def surface_covariances(manifold: Any) -> list[Covariance]:
 
 def default_covariances(observations: Observations, manifold: Any = None) -> list[Covariance]:
     """A few distinct ones: those of the manifold; otherwise rough tangent fields with divergence
-    and rotation where these exist, smooth tangent fields, smooth and rough ambient ones, and ambient
-    ones without divergence or without curl."""
+    and rotation where these exist, smooth tangent fields, smooth and rough ambient ones, and
+    ambient ones without divergence or without curl."""
     own = surface_covariances(manifold)
     if own:
         return own

@@ -1,9 +1,10 @@
-r"""Linear forecasts of anomalies: coefficients that all points share, and corrections at each point.
+r"""Linear forecasts of anomalies: coefficients shared by all points, and corrections at each.
 
-With the smoothed fields :math:`S a` of neighbours and the derivative :math:`\nabla_{\bar u} a` along
-the mean field, which carries anomalies along as a wind does,
+With the smoothed fields :math:`S a` of neighbours and the derivative :math:`\nabla_{\bar u} a`
+along the mean field, which carries anomalies along as a wind does,
 
-.. math:: \hat a_i(t+h) = b_h \Big[\sum_l \alpha_{hl}\, a_i(t-l) + \sum_{l,k} \beta_{hlk}\, (S^k a)_i(t-l)
+.. math:: \hat a_i(t+h) = b_h \Big[\sum_l \alpha_{hl}\, a_i(t-l)
+          + \sum_{l,k} \beta_{hlk}\, (S^k a)_i(t-l)
           + \sum_{l,k} \gamma_{hlk}\, (\nabla_{\bar u}^k a)_i(t-l) + B_{hi}^T x_i(t)\Big].
 
 The few shared coefficients are found by least squares over all points and times. The features
@@ -31,7 +32,7 @@ PARTS = 10
 out around them."""
 
 LATEST_LAGS = 2
-"""Latest fields of which smoothed ones, derivatives and vectors of the point itself are features."""
+"""Latest fields whose smoothed ones, derivatives and vectors at the point itself are features."""
 
 SHARED_RIDGE = 1e-3
 """Relative ridge of the shared regression, whose features nearly depend on each other."""
@@ -274,5 +275,6 @@ class LinearForecast(FittedMethod):
         shared += [field * self.log_sizes[:, None] for field in latest]
         shared += [other[origins - lag] for other in others for lag in latest_lags]
         neighbors = self.surroundings.carried(latest[0]) * self.surroundings.weights[:, :, None]
-        local = [*latest, neighbors.reshape(*neighbors.shape[:2], -1)]
+        count, n, k, d = neighbors.shape
+        local = [*latest, neighbors.reshape(count, n, k * d)]
         return Features(np.stack(shared, axis=-1), np.concatenate(local, axis=-1))
