@@ -201,20 +201,20 @@ def surface_covariances(manifold: Any) -> list[Covariance]:
 
 
 def default_covariances(observations: Observations, manifold: Any = None) -> list[Covariance]:
-    """A few distinct ones: those of the manifold; otherwise rough tangent fields with divergence
-    and rotation where these exist, smooth tangent fields, smooth and rough ambient ones, and
-    ambient ones without divergence or without curl."""
+    """A few distinct ones: those of the manifold; otherwise smooth and rough tangent fields, with
+    divergence and rotation where these exist, smooth and rough ambient ones, and ambient ones
+    without divergence or without curl."""
     own = surface_covariances(manifold)
     if own:
         return own
     smooth = Matern(np.inf)
     rough = Matern(1.5)
-    covariances: list[Covariance] = [Tangent(smooth), Ambient(smooth), Ambient(rough)]
     if observations.dim == 2 and observations.oriented:
-        covariances.append(helmholtz_covariance())
+        tangent = [DivergenceFree(smooth) + CurlFree(smooth), helmholtz_covariance()]
     else:
-        covariances.append(Tangent(rough))
-    if 1 < observations.ambient_dim <= MAX_FLOW_DIMENSIONS:
+        tangent = [Tangent(smooth), Tangent(rough)]
+    covariances: list[Covariance] = [*tangent, Ambient(smooth), Ambient(rough)]
+    if observations.dim < observations.ambient_dim <= MAX_FLOW_DIMENSIONS:
         covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     return covariances
 
