@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import LinearConstraint, minimize
 from torch import Tensor
 
 from ..errors import ConvergenceError
@@ -42,6 +42,13 @@ of all lengths, the likeliest of which begins the search."""
 MAX_STEPS = 60
 TOLERANCE = 1e-5
 """Of the search, for a loss per observed component."""
+
+REFINING_STEPS = 20
+REFINING_TOLERANCE = 1e-4
+"""Of a search that begins near the maximum, with steps of the right size."""
+
+DIFFERENCE = 0.05
+"""Of logarithms, at which slopes are compared to find the curvature of the loss."""
 
 IMPOSSIBLE = 1e10
 """The loss where a matrix is not positive definite."""
@@ -196,7 +203,11 @@ class Prior:
     def starts(self) -> list[np.ndarray]:
         """Where a search may begin."""
         shifted = [self.center + shift * self.is_length for shift in START_SHIFTS]
-        return [np.clip(start, self.lower, self.upper) for start in shifted]
+        return [self.clipped(start) for start in shifted]
+
+    def clipped(self, logarithms: np.ndarray) -> np.ndarray:
+        """Within the bounds."""
+        return np.clip(logarithms, self.lower, self.upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,13 +259,55 @@ class ParameterPosterior:
             bounds=list(zip(prior.lower, prior.upper, strict=True)),
             options={"maxiter": MAX_STEPS, "ftol": TOLERANCE},
         )
-        if not result.fun < IMPOSSIBLE:
+        self._check(result.fun)
+        return result.x
+
+    def maximum_near(self, start: np.ndarray, axes: np.ndarray) -> np.ndarray:
+        """The most probable logarithms, searched from ``start`` along the columns of ``axes``
+        ``(k, k)``, at which the loss has about curvature one."""
+        prior = self.prior
+
+        def loss_and_gradient(steps: np.ndarray) -> tuple[float, np.ndarray]:
+            loss, gradient = self.loss_and_gradient(prior.clipped(start + axes @ steps))
+            return loss, axes.T @ gradient
+
+        result = minimize(
+            loss_and_gradient,
+            np.zeros(len(start)),
+            jac=True,
+            method="SLSQP",
+            constraints=LinearConstraint(axes, prior.lower - start, prior.upper - start),
+            options={"maxiter": REFINING_STEPS, "ftol": REFINING_TOLERANCE},
+        )
+        self._check(result.fun)
+        return prior.clipped(start + axes @ result.x)
+
+    def axes_of_curvature(self, logarithms: np.ndarray) -> np.ndarray:
+        """Directions as columns ``(k, k)``, of such lengths that the loss has about curvature one
+        along each.
+
+        The Hessian is that of slopes at small differences; it is at least that of the prior.
+        """
+        slopes = self.loss_and_gradient(logarithms)[1]
+        hessian = np.empty((len(slopes), len(slopes)))
+        for k in range(len(slopes)):
+            step = DIFFERENCE
+            if logarithms[k] + step > self.prior.upper[k]:
+                step = -DIFFERENCE
+            moved = logarithms.copy()
+            moved[k] += step
+            hessian[k] = (self.loss_and_gradient(moved)[1] - slopes) / step
+        curvatures, directions = np.linalg.eigh((hessian + hessian.T) / 2)
+        least = 1 / (PRIOR_WIDTH**2 * self.size)
+        return directions / np.sqrt(np.maximum(np.abs(curvatures), least))
+
+    def _check(self, loss: float) -> None:
+        if not loss < IMPOSSIBLE:
             raise ConvergenceError(
                 f"the covariance {self.covariance} of these data is not positive definite at any "
                 "parameters tried. Are there coincident points with different vectors and no "
                 "noise? Give noise_std, or remove duplicates."
             )
-        return result.x
 
 
 def values_and_noise(logarithms: np.ndarray) -> tuple[Tensor, float]:
