@@ -157,7 +157,7 @@ def searched(
 def _sample_size(covariance: Covariance, data: FieldInBases) -> int:
     """Points whose likelihood is computed at once."""
     if covariance.independent:
-        return SAMPLE_ROWS
+        return EXACT_POINTS
     return max(SAMPLE_ROWS // data.bases.dim, 8)
 
 
