@@ -18,11 +18,11 @@ JITTER = 1e-8
 """Smallest variance, in units of the mean squared component of the data: keeps covariances positive
 definite."""
 
-MAX_COMPARED = 1000
-"""Most observations that are left out, and that hyperparameters are fitted to. With more, cells of
-neighbouring points are chosen from everywhere, whose errors agree."""
+MAX_COMPARED = 640
+"""Most observations that are left out. With more, cells of neighbouring points are chosen from
+everywhere, whose errors agree."""
 
-COMPARED_CELL = 100
+COMPARED_CELL = 64
 """Points of such a cell."""
 
 

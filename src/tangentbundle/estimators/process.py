@@ -20,10 +20,9 @@ from .prediction import Model
 EXACT_POINTS = 640
 """Up to so many observations a prediction uses every one of them."""
 
-LOCAL_SITES = 320
-INDEPENDENT_SITES = 640
-"""Observations and means of cells that a prediction uses beyond; the second number for independent
-components, whose matrices are smaller."""
+LOCAL_ROWS = 640
+"""Rows of the matrices of predictions beyond, which use so many components of observations and of
+means of cells."""
 
 SAMPLE_ROWS = 800
 """Rows of the largest matrix whose likelihood is computed, some ten times: 400 tangent vectors
@@ -51,8 +50,9 @@ class GaussianProcess(Model):
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a
             history it is ``from_history(covariance)``, and the field's mean is that of the history.
         sites: number of observations that a prediction uses, half of them near and one by one, half
-            of them means of cells further away; at least 8. Default: all of up to 640, with more
-            points 640 where components are independent and otherwise 320.
+            of them means of cells further away; at least 8. Default: all of up to 640; with more
+            points 640 where components are independent, and otherwise 320 vectors of two
+            components, or as many of others as have 640 components.
         uses_history: whether a history is taken into account where there is one.
 
     >>> from tangentbundle.estimators import Tangent
@@ -87,7 +87,8 @@ class GaussianProcess(Model):
         covariance = self.covariance
         if observations.history is not None:
             covariance = from_history(self.covariance)
-        data = FieldInBases(observations, self._bases(observations))
+        bases = self._bases(observations)
+        data = FieldInBases(observations, bases)
         parameters = (*covariance.parameters(observations.ambient_dim, data.bases.dim), NOISE)
         logarithms = fitted_logarithms(covariance, parameters, data)
         names = [parameter.name for parameter in parameters]
@@ -95,7 +96,7 @@ class GaussianProcess(Model):
             covariance=covariance,
             logarithms=logarithms,
             data=data,
-            neighborhoods=observations.neighborhoods(self._sites(len(observations.points))),
+            neighborhoods=observations.neighborhoods(self._sites(observations, bases)),
             parameters=dict(zip(names, np.exp(logarithms).tolist(), strict=True)),
         )
 
@@ -104,12 +105,12 @@ class GaussianProcess(Model):
             return signal_axes(observations)
         return PointFrames(observations.frames, observations.exact)
 
-    def _sites(self, count: int) -> int:
+    def _sites(self, observations: Observations, bases: Bases) -> int:
         if self.sites is not None:
             return self.sites
-        if count <= EXACT_POINTS or self.covariance.independent:
-            return INDEPENDENT_SITES
-        return LOCAL_SITES
+        if len(observations.points) <= EXACT_POINTS or self.covariance.independent:
+            return EXACT_POINTS
+        return max(LOCAL_ROWS // bases.dim, 8)
 
 
 def fitted_logarithms(
