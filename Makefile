@@ -33,7 +33,7 @@ demo: setup ## a field denoised and wind filled in: a table, a figure and a repo
 	@$(BIN)/tangentbundle demo
 
 reproduce: setup ## the paper's denoising table in its quick form, compared with the printed numbers (minutes)
-	@$(BIN)/tangentbundle reproduce torus --quick --jobs 2 --out out/torus
+	@$(BIN)/python -m experiments torus --quick --jobs 2 --out out/torus
 
 test: setup ## run the test suite and the docstring examples (about 5 minutes on two cores; JOBS=2 processes)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile
@@ -57,7 +57,7 @@ format: setup ## fix style and formatting
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup ## run the benchmarks
+bench: setup ## run the benchmarks that take minutes (all: python -m benchmarks --list)
 	@$(BIN)/python -m benchmarks
 
 docs: setup ## build the documentation into site/, to be read from disk

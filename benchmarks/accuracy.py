@@ -1,33 +1,32 @@
-"""Eigenvalues against exact ones: orders 1, 2, 3 of the Laplacian, with the kernel's and the
-sample's constant.
-
-``ACCURACY_SIZES`` (1000,5000,20000,80000), ``ACCURACY_SEEDS`` (5) and ``ACCURACY_JOBS`` (1,
-processes) change the run.
-"""
+"""Eigenvalues of samples against those of the manifold."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
+import joblib
 import numpy as np
+import torch
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import seconds
+from tangentbundle.geometry.ordering import principal_coordinates
+from tangentbundle.geometry.scale import target_neighbors
 from tangentbundle.operators import Generator, KernelMoments
 
 from .ellipsoid import spectra
-from .harness import Row
 
-SPHERE, THREE, FLAT, ELLIPSOID = (
-    tb.manifolds.Sphere(2),
-    tb.manifolds.Sphere(3),
-    tb.manifolds.FlatTorus((1.0, 1.0)),
-    tb.manifolds.Ellipsoid(),
-)
+# Orders and constants.
+
+SPHERE = tb.manifolds.Sphere(2)
+THREE = tb.manifolds.Sphere(3)
+FLAT = tb.manifolds.FlatTorus((1.0, 1.0))
+ELLIPSOID = tb.manifolds.Ellipsoid()
+SIZES = (1000, 5000, 20_000, 80_000)
 NOISE = 0.01
 """Standard deviation of each coordinate of the noisy sphere."""
 
@@ -116,35 +115,142 @@ def measure(name: str, n: int, neighbors: int | None, seed: int) -> list[Row]:
     return rows
 
 
-def run() -> list[Row]:
-    """Mean over seeds of the error of group means, of the signed error and of that of each
-    eigenvalue, in percent."""
-    sizes = [int(n) for n in os.environ.get("ACCURACY_SIZES", "1000,5000,20000,80000").split(",")]
-    seeds, jobs = (
-        int(os.environ.get(f"ACCURACY_{key}", default))
-        for key, default in (("SEEDS", 5), ("JOBS", 1))
-    )
+SCORES = ("error", "signed", "each")
+"""Of a row: the error of group means, the signed error, and that of each eigenvalue."""
+
+
+def accuracy(max_n: int = max(SIZES), seeds: int = 5, jobs: int = 1) -> list[Row]:
+    """Eigenvalues against exact ones: orders 1, 2, 3 of the Laplacian, with the kernel's and the
+    sample's constant.
+
+    Mean over seeds of the error of group means, of the signed error and of that of each
+    eigenvalue, in percent.
+    """
+    sizes = [n for n in SIZES if n <= max_n]
     tasks = list(product(CASES, sizes, (None, 30), range(seeds)))
-    if jobs > 1:
-        with ProcessPoolExecutor(jobs) as pool:
-            found = list(pool.map(measure, *zip(*tasks, strict=True)))
-    else:
-        found = [measure(*task) for task in tasks]
+    measured = joblib.Parallel(jobs)(joblib.delayed(measure)(*task) for task in tasks)
     rows = []
     for start in range(0, len(tasks), seeds):
-        for same in zip(*found[start : start + seeds], strict=True):
-            numbers = {
-                key: np.array([row[key] for row in same])
-                for key in ("error", "signed", "each", "factor")
+        for same in zip(*measured[start : start + seeds], strict=True):
+            rows.append(mean_over_seeds(same))
+    return rows
+
+
+def mean_over_seeds(rows: Sequence[Row]) -> Row:
+    """One row for those that differ by their seed alone, in percent."""
+    row = {key: value for key, value in rows[0].items() if key not in SCORES}
+    row["factor"] = float(np.mean([row["factor"] for row in rows]))
+    for score in SCORES:
+        row[f"{score} %"] = float(100 * np.mean([row[score] for row in rows]))
+    row["std %"] = float(100 * np.std([row["error"] for row in rows]))
+    return row
+
+
+# Numbers of neighbours.
+
+SCALE_SIZES = {2: (1000, 4000, 16_000, 64_000), 3: (2000, 8000, 32_000)}
+GROUPS = {2: 30, 3: 19}
+"""Eigenvalues looked at: the first three groups, at 1, 5, 11 on S^2 and at 1, 2, 6 on S^3."""
+
+NEIGHBORS = (12, 16, 22, 30, 42, 60, 84, 120, 170, 240, 340)
+SCALE_SEEDS = 2
+
+
+def order_one_errors(d: int, n: int, k: int, seed: int) -> tuple[float, float, float, float]:
+    """Mean relative error of eigenvalues of order 1, its signed mean, eps, and the error of the
+    default operator."""
+    sphere = tb.manifolds.Sphere(d)
+    exact = sphere.vector_spectrum(GROUPS[d])
+    bundle = tb.TangentBundle.from_points(sphere.sample(n, seed=seed), dim=d, neighbors=k)
+    lap, default = bundle.laplacian(calibrate=KernelMoments(), terms=1), bundle.laplacian()
+    found = lap.spectrum(len(exact), tol=1e-6)[0]
+    relative, better = found / exact - 1, default.generator(lap.scale * found) / exact - 1
+    return (
+        float(np.abs(relative).mean()),
+        float(relative.mean()),
+        bundle.eps,
+        float(np.abs(better).mean()),
+    )
+
+
+def scale() -> list[Row]:
+    """Eigenvalue error on S^2 and S^3 against the number of neighbours: how the automatic scale was
+    found."""
+    rows = []
+    for d, sizes in SCALE_SIZES.items():
+        for n in sizes:
+            chosen = target_neighbors(n, d)
+            for k in sorted({*NEIGHBORS, chosen}):
+                if k <= n / 8:
+                    error, signed, eps, default = np.mean(
+                        [order_one_errors(d, n, k, seed) for seed in range(SCALE_SEEDS)], axis=0
+                    )
+                    row = {"d": d, "n": n, "neighbors": k, "chosen": k == chosen, "eps": float(eps)}
+                    rows.append(
+                        {
+                            **row,
+                            "error": float(error),
+                            "signed": float(signed),
+                            "default": float(default),
+                        }
+                    )
+    return rows
+
+
+# Many dimensions.
+
+HIGH_POINTS = 20_000
+HIGH_NEIGHBORS = 30
+AMBIENT = 300
+
+
+def group_errors(case: str, bundle: tb.TangentBundle, exact: np.ndarray) -> list[Row]:
+    """A row for each group of equal exact eigenvalues: their mean, and the mean relative error of
+    its members."""
+    found, rows = bundle.laplacian().spectrum(len(exact), tol=1e-7)[0], []
+    for value in np.unique(exact):
+        group = found[exact == value]
+        row = {
+            "case": case,
+            "n": bundle.num_points,
+            "neighbours": int(np.median(bundle.sorted_graph.degrees)),
+        }
+        row |= {"exact": float(value), "fold": len(group), "mean": float(group.mean())}
+        rows.append(
+            row
+            | {
+                "error": float(np.abs(group / value - 1).mean()),
+                "spread": float(np.ptp(group) / value),
             }
-            row = same[0] | {
-                f"{key} %": float(100 * numbers[key].mean()) for key in ("error", "signed", "each")
-            }
-            row |= {
-                "std %": float(100 * numbers["error"].std()),
-                "factor": float(numbers["factor"].mean()),
-            }
-            rows.append(
-                {key: value for key, value in row.items() if key not in ("error", "signed", "each")}
-            )
+        )
+    return rows
+
+
+def highdim() -> list[Row]:
+    """A sphere turned into R^300: seconds and eigenvalues, without and with ambient noise."""
+    sphere, rng = tb.manifolds.Sphere(2), np.random.default_rng(0)
+    low = sphere.sample(HIGH_POINTS, seed=0)
+    high = low @ np.linalg.qr(rng.standard_normal((AMBIENT, 3)))[0].T
+    noisy = high + 0.005 * rng.standard_normal(high.shape)
+    clouds = {
+        "R^3": (low, HIGH_NEIGHBORS),
+        f"R^{AMBIENT}": (high, HIGH_NEIGHBORS),
+        f"R^{AMBIENT}, noise 0.005": (noisy, HIGH_NEIGHBORS),
+        f"R^{AMBIENT}, noise 0.005, automatic scale": (noisy, None),
+        f"R^{AMBIENT}, noise 0.005, first 3 principal coordinates": (
+            principal_coordinates(torch.from_numpy(noisy), 3).numpy(),
+            HIGH_NEIGHBORS,
+        ),
+    }
+    rows = []
+    for case, (points, k) in clouds.items():
+        single = points.astype(np.float32)
+        time = seconds(
+            lambda p=single, k=k: tb.TangentBundle.from_points(p, neighbors=k).laplacian(), 3
+        )
+        bundle = tb.TangentBundle.from_points(points, neighbors=k)
+        rows += [
+            {**row, "build_s": time}
+            for row in group_errors(case, bundle, sphere.vector_spectrum(30))
+        ]
     return rows

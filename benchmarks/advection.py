@@ -19,12 +19,13 @@ from joblib import Parallel, delayed
 from scipy.spatial import cKDTree
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import baseline
 from tangentbundle import nn
 from tangentbundle.operators import Identity
 from tangentbundle.testing import random_orthogonal
 
 from .growth import genus_two
-from .harness import Row, baseline
 
 POINTS, SIZES, SEEDS, EPOCHS, NEIGHBORS = 500, (500, 2_000, 20_000), 3, 100, 16
 Level = Callable[[torch.Tensor], torch.Tensor]

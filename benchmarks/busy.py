@@ -5,14 +5,12 @@ default threads.
 ``torch first`` imports torch before the library, when OpenMP has read its settings already. Ratios
 are processor seconds over those of one thread; each is the least of several processes of all jobs,
 which take turns, and of these the median of several calls.
-``python -m benchmarks.busy --before FOLDER`` compares wall times and processor times without busy
-processes, with the library in another folder, such as ``src`` of an older commit.
+``compare`` has wall times and processor times without busy processes, and those of the library in
+another folder, such as ``src`` of an older commit.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import statistics
 import subprocess
@@ -20,11 +18,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .harness import Row, busy, in_new_process, print_table, save
+from harness.records import Row
+from harness.timing import busy, in_new_process
 
 BUSY = 2
 """Processes that keep the machine busy."""
@@ -139,10 +137,8 @@ def in_turns(
     least: dict[str, dict[str, Row]] = {name: {} for name in settings}
     for turn in range(processes):
         for name, environment in settings.items():
-            arguments = ["--measure", repeats]
-            if name == "torch first":
-                arguments.append("--torch-first")
-            measured = in_new_process("benchmarks.busy", *arguments, **environment)
+            first_imports = ["torch"] if name == "torch first" else []
+            measured = in_new_process(measure, repeats, first_imports=first_imports, **environment)
             for job, row in measured.items():
                 best = least[name].setdefault(job, row)
                 least[name][job] = {key: min(best[key], row[key]) for key in row}
@@ -181,34 +177,3 @@ def compare(before: Path, processes: int = PROCESSES, repeats: int = REPEATS) ->
             {"job": job, "wall before_s": old["wall_s"], "wall now_s": new["wall_s"], **ratios}
         )
     return rows
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.busy", description=__doc__)
-    parser.add_argument(
-        "--before", type=Path, help="folder with another version of the library, to compare with"
-    )
-    parser.add_argument(
-        "--processes", type=int, default=PROCESSES, help="processes of each setting"
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=REPEATS, help="calls of each job in a process"
-    )
-    parser.add_argument(
-        "--measure", type=int, help=argparse.SUPPRESS
-    )  # in this process, so many calls, as JSON
-    parser.add_argument("--torch-first", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure is not None:
-        import_module("torch" if options.torch_first else "tangentbundle")
-        print(json.dumps(measure(options.measure)))
-    elif options.before is not None:
-        print_table(compare(options.before, options.processes, options.repeats))
-    else:
-        rows = run(options.processes, options.repeats)
-        print_table(rows)
-        save("busy", rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,14 +1,12 @@
 """Calculus on point clouds against exact answers and pcdiff: derivatives, curvature, harmonic
 fields, decomposition.
 
-``python -m benchmarks.calculus large 1000000`` decomposes a field on a million points (with
-``cuda``: on a GPU). Any other part can be named, too.
+``large`` decomposes a field on a million points, also on a GPU.
 """
 
 from __future__ import annotations
 
 import resource
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -18,9 +16,9 @@ import torch
 from scipy.special import sph_harm_y
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import baseline, best_in_turns
 from tangentbundle.calculus import Derivatives, betti_number
-
-from .harness import Row, baseline, best_in_turns, print_table
 
 SPHERE, TORUS, FLAT = (
     tb.manifolds.Sphere(2),
@@ -252,7 +250,8 @@ def curvature(n: int = 20_000) -> list[Row]:
                 "0.05 of largest",
             )
         )
-        area = bundle._unsorted(bundle.sorted_mass) * bundle.kernel.moment(0, 2) * bundle.eps
+        masses = bundle.cloud.in_user_order(bundle.sorted_masses()).numpy()
+        area = masses * bundle.weights.kernel.moment(0, 2) * bundle.eps
         rows.append(
             row(
                 "Gauss-Bonnet, error over 4 pi",
@@ -383,26 +382,21 @@ def harmonics(degrees: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15)) -> l
     return rows
 
 
-PARTS = {
-    f.__name__: f
-    for f in (
-        derivatives,
-        build,
-        curl_of_gradients,
-        spectra,
-        curvature,
-        decomposition,
-        betti,
-        harmonics,
-        large,
-    )
-}
+PARTS = (
+    derivatives,
+    build,
+    curl_of_gradients,
+    spectra,
+    curvature,
+    decomposition,
+    betti,
+    harmonics,
+)
 
 
 def run() -> list[Row]:
-    return [r for name, part in PARTS.items() if name != "large" for r in part()]
-
-
-if __name__ == "__main__":
-    name, *rest = sys.argv[1:]
-    print_table(PARTS[name](*(int(a) if a.isdigit() else a for a in rest)))
+    """All parts but ``large``."""
+    rows = []
+    for part in PARTS:
+        rows += part()
+    return rows

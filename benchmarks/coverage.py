@@ -8,17 +8,15 @@ Components that are normal to a known manifold are zero and not counted.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 
 import numpy as np
 from joblib import Parallel, delayed
 
 import tangentbundle as tb
+from experiments.general import measured, shares_inside
+from harness.records import Row
 from tangentbundle.manifolds import Manifold
-
-from .general import held, measured
-from .harness import Row, print_table, save
 
 Field = Callable[[np.ndarray], np.ndarray]
 
@@ -85,12 +83,13 @@ def once(name: str, spaces: str, n: int, noise: float, seed: int) -> list[float]
         mean, cov = model.predict(where, return_cov=True)
         axes = space.frames(where) if known else np.broadcast_to(np.eye(3), (len(where), 3, 3))
         std = np.sqrt(np.maximum(np.einsum("nij,nik,nkj->nj", axes, cov, axes), 0.0))
-        shares += held(np.einsum("nij,ni->nj", axes, mean - field(where)), std)
+        shares += shares_inside(np.einsum("nij,ni->nj", axes, mean - field(where)), std).values()
     shares += measured(model, new, others).values()
     return shares
 
 
 def run(jobs: int = -1, draws: int = DRAWS) -> list[Row]:
+    """One row for each field, kind of tangent spaces, size and noise: shares over all draws."""
     kinds = [
         f"{kind} {level}" for kind in ("denoised", "interpolated", "measured") for level in (50, 90)
     ]
@@ -107,17 +106,3 @@ def run(jobs: int = -1, draws: int = DRAWS) -> list[Row]:
         dict(zip((*names, *kinds), (*cell, *row), strict=True))
         for cell, row in zip(cells(), shares, strict=True)
     ]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=-1, help="processes; default: all cores")
-    parser.add_argument("--draws", type=int, default=DRAWS, help="samples for each cell")
-    options = parser.parse_args()
-    rows = run(options.jobs, options.draws)
-    print_table(rows)
-    save("coverage", rows)
-
-
-if __name__ == "__main__":
-    main()

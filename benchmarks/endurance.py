@@ -10,9 +10,8 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
+from harness.records import Row
 from tangentbundle.errors import TangentBundleError, TangentBundleWarning
-
-from .harness import Row
 
 STEPS = 10_000
 
@@ -144,6 +143,7 @@ def orientation() -> list[Row]:
 
 
 def run() -> list[Row]:
+    """The rows of all cases."""
     rows = []
     for job in cases():
         rows.append(job())

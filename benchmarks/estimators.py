@@ -1,5 +1,4 @@
-"""Field estimators against baselines:
-``python -m benchmarks.estimators denoise|interpolate [--runs R] [--quick]``.
+"""Field estimators against baselines.
 
 All methods see the same draws, parameters are estimated from what a method may see, and rows that
 lose are kept. The design is not blind, though: the kinds of covariance were chosen on other draws
@@ -10,8 +9,6 @@ of one year.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from itertools import product, repeat
@@ -21,10 +18,7 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
-from tangentbundle.datasets import WindData, load_wind, wind_folder
-from tangentbundle.earth.covariances import planetary
-from tangentbundle.estimators import SpectralFilter, helmholtz_covariance
-from tangentbundle.experiments.baselines import (
+from experiments.baselines import (
     AmbientProcess,
     ComponentProcess,
     InverseDistance,
@@ -32,9 +26,18 @@ from tangentbundle.experiments.baselines import (
     ThinPlate,
     Zero,
 )
+from experiments.general import in_frames, shares_inside
+from harness.records import Row
+from harness.tables import print_rows
+from tangentbundle.datasets import WindData, load_wind, wind_folder
+from tangentbundle.earth.covariances import planetary
+from tangentbundle.estimators import SpectralFilter, helmholtz_covariance
 
-from .general import held, in_frames
-from .harness import Row, print_table, save
+RUNS = 8
+"""Draws for each cell."""
+
+SIZES = (100, 200, 300, 400)
+"""Numbers of points of ``interpolate``."""
 
 SCORED = 1000
 """Points at which wind is scored, drawn like the masked ones: these alone are too few to score
@@ -65,7 +68,7 @@ def summary(scores: dict[str, list[float]], **cell) -> list[Row]:
     ]
 
 
-def denoise(runs: int) -> list[Row]:
+def denoise(runs: int = RUNS) -> list[Row]:
     """Torus, area-uniform, E{n} points: mean of ``|f - f_out|^2 / n`` in the denoiser's own local
     frames."""
     torus, rows = tb.manifolds.Torus(), []
@@ -95,7 +98,7 @@ def denoise(runs: int) -> list[Row]:
                         )
                 cell = {"field": title, "n": n, "tau": tau, "angle": float(np.mean(angles))}
                 rows += summary(scores, **cell)
-                print_table(rows[-len(scores) :])
+                print_rows(rows[-len(scores) :])
     return rows
 
 
@@ -147,7 +150,8 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
         if isinstance(model, tb.FieldInterpolator):
             answers[name], cov = model.predict(points[hidden], return_cov=True, with_noise=True)
             std = np.sqrt(np.einsum("nij,nik,nkj->nj", frames, cov, frames))
-            hits[name] = held(in_frames(frames, answers[name]) - truth, std)
+            inside = shares_inside(in_frames(frames, answers[name]) - truth, std)
+            hits[name] = list(inside.values())
         else:
             answers[name] = model.predict(points[hidden])
     answers["past mean"] = history.mean(axis=0)[hidden]
@@ -155,9 +159,10 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
     return Scored({name: float(np.square(x).sum()) for name, x in off.items()}, hits)
 
 
-def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400), jobs: int = 1) -> list[Row]:
+def interpolate(runs: int = RUNS, max_n: int = max(SIZES), jobs: int = 1) -> list[Row]:
     """Wind of block B at points not observed, relative to the zero predictor; with a history: block
     A."""
+    sizes = [n for n in SIZES if n <= max_n]
     rows: list[Row] = []
     with ProcessPoolExecutor(jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for n, mask in product(sizes, (0.5, 0.3, 0.1)):
@@ -179,30 +184,6 @@ def interpolate(runs: int, sizes: Sequence[int] = (100, 200, 300, 400), jobs: in
                         float(v) for v in np.mean([draw.hits[name] for draw in draws], axis=0)
                     )
                 cell.append({**row, "runs": runs})
-            print_table(cell)
+            print_rows(cell)
             rows += cell
     return rows
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.estimators", description=__doc__)
-    parser.add_argument("task", choices=["denoise", "interpolate"])
-    parser.add_argument("--runs", type=int, default=8, help="draws for each cell")
-    parser.add_argument("--quick", action="store_true", help="two runs, nothing saved")
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[100, 200, 300, 400], help="points of interpolate"
-    )
-    parser.add_argument("--jobs", type=int, default=1, help="processes of interpolate")
-    options = parser.parse_args()
-    runs = 2 if options.quick else options.runs
-    rows = (
-        denoise(runs)
-        if options.task == "denoise"
-        else interpolate(runs, options.sizes, options.jobs)
-    )
-    if not options.quick:
-        save(f"estimators_{options.task}", rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,11 @@
-"""Figures of the documentation: ``python -m benchmarks.figures [NAME ...]`` writes
+"""Figures of the documentation: ``python -m benchmarks figures [NAME ...]`` writes
 ``docs/figures/<name>.png``."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -15,12 +17,12 @@ import torch
 import xarray as xr
 
 import tangentbundle as tb
+from harness.records import Row, load
 from tangentbundle.datasets import wind_folder
 from tangentbundle.operators import Generator, KernelMoments
 from tangentbundle.plot.style import LINES
 
-from . import illustrations
-from .harness import Row, load
+from . import illustrations, paper_figures
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 
@@ -284,9 +286,7 @@ def estimators() -> None:
 
 def _draw_weights(axes, denoiser) -> None:
     """Weights of the models, the greatest first."""
-    from tangentbundle.io.summary import short_name
-
-    names = [short_name(str(model)) for model in denoiser.models_]
+    names = [model.name for model in denoiser.models_]
     axes.barh(names, denoiser.weights_, color="#2a788e", height=0.6)
     axes.set(xlabel="weight", title="stacked models", xlim=(0, 1))
     axes.invert_yaxis()
@@ -313,7 +313,7 @@ def sheaves() -> None:
         x[:, None, :1],
         torch.rand(len(y), generator=torch.Generator().manual_seed(1)) < 0.5,
     )
-    learner = tb.nn.SheafLearner(1, tb.nn.General(), features=6)
+    learner = tb.nn.SheafLearner(1, tb.nn.General(), in_channels=6)
 
     def heat(sheaf: tb.Sheaf) -> torch.Tensor:
         laplacian = sheaf.laplacian(tb.operators.ScalarDegrees())
@@ -448,28 +448,40 @@ def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
     plt.close(fig)
 
 
-FIGURES = {
-    figure.__name__: figure
-    for figure in (
-        *(scale, orders, response, convergence, growth, transfer, limit, hero, estimators, sheaves),
-        *(smooth, regrid, decompose),
-    )
+def save_paper_figure(name: str) -> None:
+    """Draw and write a figure of the paper."""
+    tb.plot.save(paper_figures.FIGURES[name](), FOLDER / f"{name}.png", dpi=80)
+
+
+FIGURES: dict[str, Callable[[], None]] = {
+    "scale": scale,
+    "orders": orders,
+    "response": response,
+    "convergence": convergence,
+    "growth": growth,
+    "transfer": transfer,
+    "limit": limit,
+    "hero": hero,
+    "estimators": estimators,
+    "sheaves": sheaves,
+    "smooth": smooth,
+    "regrid": regrid,
+    "decompose": decompose,
 }
+for paper_figure in paper_figures.FIGURES:
+    FIGURES[paper_figure] = partial(save_paper_figure, paper_figure)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description=__doc__)
+def main(arguments: Sequence[str]) -> None:
+    """Draw the figures of these names, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks figures", description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="name", help=f"of {', '.join(FIGURES)}; default: all"
     )
-    names = parser.parse_args().names or list(FIGURES)
+    names = parser.parse_args(arguments).names or list(FIGURES)
     unknown = sorted(set(names) - set(FIGURES))
     if unknown:
         parser.error(f"no figure named {', '.join(unknown)}; there are {', '.join(FIGURES)}")
     for name in names:
         FIGURES[name]()
         print(f"Wrote docs/figures/{name}.png")
-
-
-if __name__ == "__main__":
-    main()

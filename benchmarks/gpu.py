@@ -1,30 +1,26 @@
 """From points to answers on one GPU: geometry, products, filters, training, denoising and
 eigenfields.
 
-``PYTHONPATH=src python -m benchmarks.gpu [--out FILE] [--most N]``. Rows name the limit that was
-asked for, where there is one, the time on the CPU of the same machine, and for products the time in
-which memory could be read once.
+Rows name the limit that was asked for, where there is one, the time on the CPU of the same machine,
+and for products the time in which memory could be read once.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-import scipy
 import torch
 
 import tangentbundle as tb
+from harness.timing import MissingBaseline
 from tangentbundle.estimators import SpectralFilter
 from tangentbundle.operators.product import reference_step, step
-from tangentbundle.operators.storage import BlockMatrix, SlicedMatrix, along_curve
+from tangentbundle.operators.storage import BlockMatrix, SlicedMatrix
 
 DEVICE = torch.device("cuda")
 BATCH = 10
@@ -45,13 +41,14 @@ def rotated(points: torch.Tensor, dims: int) -> torch.Tensor:
     return torch.nn.functional.pad(points, (0, dims - points.shape[1])) @ turn
 
 
-def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.ConnectionLaplacian:
+def sphere_laplacian(n: int, neighbors: int, rank: int = 2) -> tb.Laplacian:
     """The Laplacian of the sphere, order 1; rank 1 is the scalar bundle, rank 3 three copies of
     it."""
     bundle = tb.TangentBundle.from_points(sphere(n), dim=2, neighbors=neighbors)
     lap = (bundle if rank == 2 else bundle.scalar()).laplacian(terms=1)
     if rank == 3:
-        lap.values, lap.rank = (lap.values * torch.eye(3, device=DEVICE)).contiguous(), 3
+        blocks = (lap.average.values * torch.eye(3, device=DEVICE)).contiguous()
+        lap = replace(lap, average=replace(lap.average, values=blocks))
     return lap
 
 
@@ -91,7 +88,7 @@ def copy_bandwidth() -> float:
     return 2 * 2**30 / (milliseconds(lambda: b.copy_(a)) * 1e-3)
 
 
-def build(points: torch.Tensor) -> tb.ConnectionLaplacian:
+def build(points: torch.Tensor) -> tb.Laplacian:
     return tb.TangentBundle.from_points(points, neighbors=32).laplacian()
 
 
@@ -121,14 +118,14 @@ def geometry() -> list[dict]:
     return rows
 
 
-def _difference(lap: tb.ConnectionLaplacian, expected: tb.ConnectionLaplacian) -> dict:
+def _difference(lap: tb.Laplacian, expected: tb.Laplacian) -> dict:
     """Of two Laplacians of the same points, in frames that need not agree: ambient fields are
     compared."""
     v = torch.randn(
         (lap.num_points, lap.frames.shape[1], 1), generator=torch.Generator().manual_seed(0)
     )
 
-    def image(operator: tb.ConnectionLaplacian, field: torch.Tensor) -> torch.Tensor:
+    def image(operator: tb.Laplacian, field: torch.Tensor) -> torch.Tensor:
         frames = operator.frames
         return torch.einsum(
             "nij,njc->nic", frames, operator @ torch.einsum("nij,nic->njc", frames, field)
@@ -169,9 +166,9 @@ def products(bandwidth: float) -> list[dict]:
     for rank in (1, 2, 3):
         laplacian = sphere_laplacian(LARGE, 32, rank)
         edges = laplacian.num_edges
-        csr = BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.curve_order)
+        csr = laplacian.average
         sliced = SlicedMatrix.from_csr(csr)
-        curve = along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order)
+        curve = sliced.along_curve()
         for channels in (1, 4, 16, 32, 64) if rank == 2 else (16,):
             x = torch.randn(LARGE, rank, channels, device=DEVICE)
             inside, out = x[sliced.curve_order.long()].contiguous(), torch.empty_like(x)
@@ -191,9 +188,9 @@ def products(bandwidth: float) -> list[dict]:
             if channels == 16:
                 sorted_x = x.double()[csr.curve_order.long()]
                 exact = torch.empty_like(sorted_x)
-                double = along_curve(csr.indptr, csr.cols, csr.values.double(), csr.curve_order)
+                double = replace(csr, values=csr.values.double()).along_curve()
                 reference_step(double, sorted_x, sorted_x, exact, (1.0, 0.0, 0.0))
-                got = laplacian.average(x)[csr.curve_order.long()]
+                got = laplacian.averaged(x)[csr.curve_order.long()]
                 row["relative_error"] = float((got - exact).norm() / exact.norm())
                 del exact, double, sorted_x, got
             if rank == 2:
@@ -332,12 +329,10 @@ def growth(most: int) -> list[dict]:
     rows = []
     for n in (int(10**e) for e in np.arange(4, np.log10(most) + 1e-9, 0.5)):
         laplacian = sphere_laplacian(n, 32)
-        sliced = SlicedMatrix.from_csr(
-            BlockMatrix(laplacian.indptr, laplacian.cols, laplacian.values, laplacian.curve_order)
-        )
+        sliced = SlicedMatrix.from_csr(laplacian.average)
         x = torch.randn(n, 2, 4, device=DEVICE)
         curve, out = (
-            along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order),
+            sliced.along_curve(),
             torch.empty_like(x),
         )
         ms = milliseconds(lambda: step(curve, x, x, out, (1.0, 0.0, 0.0)))  # noqa: B023
@@ -388,56 +383,26 @@ def calculus(n: int = 10**6) -> list[dict]:
     return [row]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument(
-        "--out", default=str(Path(__file__).parent / "results" / "gpu.json"), help="result file"
-    )
-    parser.add_argument("--most", type=float, default=1e7, help="most points in the growth table")
-    options = parser.parse_args()
+def run(most: int = 10**7) -> list[dict]:
+    """The rows of all parts; ``most`` is the largest number of points in the growth table."""
     if not torch.cuda.is_available():
-        raise SystemExit("this benchmark needs a CUDA device; none is visible to torch")
-    import triton
-
+        raise MissingBaseline("this benchmark needs a CUDA device; none is visible to torch")
     warnings.simplefilter("ignore")
     bandwidth = copy_bandwidth()
-    versions = {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-    }
-    versions |= {"numpy": np.__version__, "scipy": scipy.__version__}
-    machine = {
-        "gpu": torch.cuda.get_device_name(),
-        "copy_tb_per_s": bandwidth / 1e12,
-        "cpu_threads": torch.get_num_threads(),
-    }
-    rows: list[dict] = []
     parts = (
         geometry,
         batches,
-        lambda: products(bandwidth),
+        partial(products, bandwidth),
         heat,
         training,
         denoise,
-        lambda: growth(int(options.most)),
+        partial(growth, most),
         spectrum,
         calculus,
     )
+    rows: list[dict] = [{"what": "copy", "tb_per_s": bandwidth / 1e12}]
     for part in parts:
-        for row in part():
-            rows.append(row)
-            print(
-                {
-                    key: float(f"{value:.4g}") if isinstance(value, float) else value
-                    for key, value in row.items()
-                },
-                flush=True,
-            )
+        rows += part()
+        print(f"{len(rows)} rows", end="\r", flush=True)
         torch.cuda.empty_cache()
-        content = {"name": "gpu", "machine": machine, "versions": versions, "rows": rows}
-        Path(options.out).write_text(json.dumps(content, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    return rows

@@ -1,5 +1,4 @@
-"""Error, coverage and time of ``FieldDenoiser`` against the number of points:
-``python -m benchmarks.growth``.
+"""Error, coverage and time of ``FieldDenoiser`` against the number of points.
 
 Five spaces, vector noise of 30 % of the field's root mean square in every component; nothing but
 points and noisy vectors is given. Errors are relative to those of the identity, the data as they
@@ -10,13 +9,13 @@ the connection Laplacian.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import pairwise, product
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -25,14 +24,16 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 import tangentbundle as tb
+from experiments.general import shares_inside
+from harness.ledger import Ledger, key_of
+from harness.records import Row
+from harness.tables import print_rows
 from tangentbundle.estimators import NeighborMean, SpectralFilter
-from tangentbundle.io.summary import short_name
-
-from .general import held
-from .harness import Row, load, print_table, save
+from tangentbundle.files import only_writer
 
 SIZES = (200, 500, 1000, 1900, 2100, 5000, 20_000, 50_000)
 NOISE = 0.3
+NO_VIOLATION = "No error rises with n or is above the identity's, by more than 5 %."
 
 Cloud = tuple[np.ndarray, np.ndarray]
 """Points ``(n, D)`` and the vectors of the field there ``(n, D)``."""
@@ -162,7 +163,7 @@ def once(space: str, n: int, draw: int) -> Row:
     seconds = time.perf_counter() - start
     index = np.unique(np.linspace(0, n - 1, min(n, 2000)).astype(int))
     mean, std = denoiser.predict(points[index], return_std=True)
-    in50, in90 = held(mean - field[index], std)
+    inside = shares_inside(mean - field[index], std)
     others = {
         "local GP": local_process(points, noisy, rng),
         "nearest": tb.FieldDenoiser(NeighborMean(), random_state=0)
@@ -180,10 +181,10 @@ def once(space: str, n: int, draw: int) -> Row:
         "space": space,
         "n": n,
         "draw": draw,
-        "model": str(denoiser.models_[0]),
+        "model": denoiser.models_[0].name,
         "dim": denoiser.frames_.shape[2],
     }
-    row |= {"error": error(answer), "in50": in50, "in90": in90, "seconds": seconds}
+    row |= {"error": error(answer), "in50": inside[50], "in90": inside[90], "seconds": seconds}
     return row | {name: error(found) for name, found in others.items()}
 
 
@@ -195,7 +196,7 @@ def means(rows: Sequence[Row]) -> list[Row]:
     found = []
     for space, n in product(SPACES, SIZES):
         if draws := [row for row in rows if (row["space"], row["n"]) == (space, n)]:
-            models = [short_name(row["model"], 22) for row in draws]
+            models = [row["model"][:22] for row in draws]
             cell: Row = {"space": space, "n": n, "model": max(set(models), key=models.count)}
             found.append(
                 cell
@@ -226,25 +227,41 @@ def check(rows: Sequence[Row], tolerance: float = 0.05) -> list[str]:
     return wrong
 
 
-def run(max_n: int = max(SIZES), jobs: int = 1, draws: int = 3, resume: bool = False) -> list[Row]:
-    """One row for each space, size and draw; those finished are in the file of results at any
-    time."""
-    cells = list(product(SPACES, (n for n in SIZES if n <= max_n), range(draws)))
-    rows = [row for row in load("growth") if _cell(row) in cells] if resume else []
-    missing = sorted(
-        {*cells} - {_cell(row) for row in rows}, key=lambda cell: (-cell[1], cell[2])
-    )  # the longest first
+def run(
+    max_n: int = max(SIZES),
+    jobs: int = 1,
+    draws: int = 3,
+    resume: bool = True,
+    out: Path = Path("runs/growth"),
+) -> list[Row]:
+    """One row for each space, size and draw; an interrupted run goes on where it stopped.
+
+    ``jobs`` processes slow each other down.
+    """
+    sizes = [n for n in SIZES if n <= max_n]
+    tasks = [
+        {"space": space, "n": n, "draw": draw}
+        for space, n, draw in product(SPACES, sizes, range(draws))
+    ]
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _warm, (threads,)) as pool:
-        for future in as_completed([pool.submit(once, *cell) for cell in missing]):
-            rows = sorted([*rows, future.result()], key=lambda row: cells.index(_cell(row)))
-            save("growth", rows)
-            print(f"{len(rows)} of {len(cells)}", end="\r", flush=True)
+    with only_writer(out) as folder:
+        ledger = Ledger(folder / "results.jsonl", {"benchmark": "growth"}, resume)
+        unfinished = [task for task in tasks if key_of(task) not in ledger.done]
+        unfinished.sort(key=lambda task: (-task["n"], task["draw"]))  # the longest first
+        with ProcessPoolExecutor(jobs, get_context("spawn"), _warm, (threads,)) as pool:
+            task_of = {pool.submit(once, **task): task for task in unfinished}
+            for future in as_completed(task_of):
+                ledger.append(task_of[future], [future.result()])
+                print(f"{len(ledger.done)} of {len(tasks)}", end="\r", flush=True)
+    rows_of = {row.pop("task"): row for row in ledger.rows}
+    rows = [rows_of[key_of(task)] for task in tasks]
+    for row in rows:
+        del row["of"]
+    averages = means(rows)
+    print_rows(averages)
+    violations = check(averages)
+    print("\n".join(violations) or NO_VIOLATION)
     return rows
-
-
-def _cell(row: Row) -> tuple[str, int, int]:
-    return row["space"], row["n"], row["draw"]
 
 
 def _warm(threads: int) -> None:
@@ -252,22 +269,3 @@ def _warm(threads: int) -> None:
     torch.set_num_threads(threads)
     points, field = ellipsoid(100, np.random.default_rng(0))
     tb.FieldDenoiser(random_state=0).fit(points, field).predict(points)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
-    parser.add_argument("--max-n", type=int, default=max(SIZES), help="largest number of points")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; they slow each other down")
-    parser.add_argument("--draws", type=int, default=3, help="samples of every space and size")
-    parser.add_argument(
-        "--resume", action="store_true", help="compute only what is not in the file of results"
-    )
-    options = parser.parse_args()
-    rows = means(run(options.max_n, options.jobs, options.draws, options.resume))
-    print_table(rows)
-    wrong = check(rows)
-    print("\n".join(wrong) or "No error rises with n or is above the identity's, by more than 5 %.")
-
-
-if __name__ == "__main__":
-    main()

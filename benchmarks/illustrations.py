@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import dijkstra
 from tangentbundle import Heat, TangentBundle
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.filters import Filter
-from tangentbundle.operators import ConnectionLaplacian
+from tangentbundle.operators import Laplacian
 from tangentbundle.plot import View, canvas, field
 from tangentbundle.plot.fields import ARROW
 from tangentbundle.plot.style import LINES
@@ -118,9 +118,7 @@ def diffusion(
     return figure
 
 
-def response(
-    filter: Filter, operator: ConnectionLaplacian, axes: Any, eigenvalues: int = 40
-) -> Any:
+def response(filter: Filter, operator: Laplacian, axes: Any, eigenvalues: int = 40) -> Any:
     r"""The response of a filter, with stems at the smallest ``eigenvalues`` of an operator; returns
     axes.
 
@@ -177,10 +175,10 @@ def shortest_path(bundle: TangentBundle, start: int, end: int) -> list[int]:
 
 def transport_block(bundle: TangentBundle, i: int, j: int) -> np.ndarray:
     """The transport from j to its neighbour i, ``(d, d)``."""
-    place, graph = np.argsort(bundle.curve_order), bundle.sorted_graph
-    start, stop = graph.indptr[place[i]], graph.indptr[place[i] + 1]
-    edge = start + np.flatnonzero(graph.indices[start:stop] == place[j])
-    return np.asarray(bundle.connection.blocks(edge))[0]
+    place = bundle.cloud.curve_order.argsort()
+    graph = bundle.sorted_graph
+    edge = ((graph.rows == place[i]) & (graph.indices == place[j])).nonzero().flatten()
+    return bundle.connection.blocks(edge)[0].numpy()
 
 
 def _tangent_planes(

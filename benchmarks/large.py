@@ -1,9 +1,4 @@
-"""A cloud whose operator is on disk: 10 000 000 points of S^2, 24 neighbours, 4 channels, from
-points to fields.
-
-``python -m benchmarks.large 1000000`` measures another number of points, without keeping the
-result.
-"""
+"""Time and memory of many points: in memory up to a million, beyond that on disk."""
 
 from __future__ import annotations
 
@@ -20,13 +15,74 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import torch
 
 import tangentbundle as tb
-from tangentbundle.filters.expansion import Band, expand
+from harness.records import Row
+from harness.tables import print_rows
+from harness.timing import in_new_process, seconds
+from tangentbundle.operators.expansion import Band, expand
 
-from .harness import Row, print_table
+# In memory.
 
-POINTS, NEIGHBORS, CHANNELS = 10_000_000, 24, 4
+SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+SCALING_NEIGHBORS = 32
+SCALING_CHANNELS = 16
+
+
+def cost_of_size(n: int) -> Row:
+    """One size: nanoseconds per directed edge of the build and the product, and the peak of the
+    process."""
+    points = torch.from_numpy(tb.manifolds.Sphere(2).sample(n, seed=0)).float()
+
+    def build():
+        return tb.TangentBundle.from_points(points, neighbors=SCALING_NEIGHBORS).laplacian()
+
+    repeats = max(3, min(20, 1_000_000 // n))
+    build_time = seconds(build, repeats)
+    laplacian = build()
+    x = torch.randn(n, 2, SCALING_CHANNELS, generator=torch.Generator().manual_seed(0))
+    product_time = seconds(lambda: laplacian @ x, 5 * repeats)
+    edges = laplacian.num_edges
+    return {
+        "n": n,
+        "edges": edges,
+        "build_s": build_time,
+        "build_ns_per_edge": 1e9 * build_time / edges,
+        "product_ms": 1e3 * product_time,
+        "product_ns_per_edge": 1e9 * product_time / edges,
+        "peak_gb": peak_bytes() / 1e9,
+    }
+
+
+def peak_bytes() -> float:
+    """Most memory this process ever held. On Linux ``ru_maxrss`` would count the parent's too."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return 1024.0 * int(line.split()[1])
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1.0 if sys.platform == "darwin" else 1024.0
+    )
+
+
+def scaling() -> list[Row]:
+    """Cost per edge and peak memory from ten thousand to a million points of S^2, each size in its
+    own process."""
+    rows = [in_new_process(cost_of_size, n) for n in SIZES]
+    for row in rows:
+        for what in ("build", "product"):
+            row[f"{what}_growth"] = row[f"{what}_ns_per_edge"] / rows[0][f"{what}_ns_per_edge"]
+    return rows
+
+
+# On disk.
+
+POINTS = 10_000_000
+NEIGHBORS = 24
+CHANNELS = 4
 TIME = 1e-3
 """Of the heat flow: 200 products with the operator at this size."""
 
@@ -39,15 +95,16 @@ class Peak(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.process, self.total, self.own, self.running = psutil.Process(), 0, 0, True
+        self.process = psutil.Process()
+        self.total = 0
+        self.own = 0
+        self.running = True
 
     def run(self) -> None:
         while self.running:
             memory = self.process.memory_info()
-            self.total, self.own = (
-                max(self.total, memory.rss),
-                max(self.own, memory.rss - memory.shared),
-            )
+            self.total = max(self.total, memory.rss)
+            self.own = max(self.own, memory.rss - memory.shared)
             time.sleep(0.1)
 
 
@@ -71,7 +128,7 @@ def phase(rows: list[Row], name: str, n: int) -> Iterator[None]:
             "peak_own_gb": round(watch.own / 1e9, 2),
         }
     )
-    print_table(rows[-1:])
+    print_rows(rows[-1:])
 
 
 def sample(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -125,12 +182,10 @@ def measure(n: int, folder: str) -> list[Row]:
     return rows
 
 
-def run(n: int = POINTS) -> list[Row]:
+def large(n: int = POINTS) -> list[Row]:
+    """A cloud whose operator is on disk: 10 000 000 points of S^2, 24 neighbours, 4 channels, from
+    points to fields."""
     logging.basicConfig(format="%(message)s")
     logging.getLogger("tangentbundle.distributed").setLevel(logging.INFO)
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         return measure(n, folder)
-
-
-if __name__ == "__main__":
-    print_table(run(int(sys.argv[1])))

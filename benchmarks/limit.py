@@ -21,8 +21,7 @@ import torch
 from scipy.special import lpmv
 
 import tangentbundle as tb
-
-from .harness import Row
+from harness.records import Row
 
 SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 SEEDS = {200: 8, 500: 8, 1_000: 6, 2_000: 6}

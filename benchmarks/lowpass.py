@@ -17,10 +17,9 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
-from tangentbundle.experiments.networks import NetworkView, reproduce_inputs
-from tangentbundle.experiments.torus import TAUS, Draw
-
-from .harness import Row
+from experiments.networks import NetworkView, reproduce_inputs
+from experiments.torus import TAUS, Draw
+from harness.records import Row
 
 POINTS, SAMPLINGS, NOISES = 200, 4, 4
 EPOCHS, TARGET_EPOCHS = 1_000, 300

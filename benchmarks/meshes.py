@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import baseline, best_in_turns
 from tangentbundle.io import Request, read_field
-
-from .harness import Row, baseline, best_in_turns
 
 Triangles = tuple[np.ndarray, np.ndarray]
 """Vertices ``(n, 3)`` and oriented triangles ``(f, 3)``."""
@@ -186,7 +186,7 @@ def compared(name: str, mesh: Triangles, k: int = 10) -> list[Row]:
             {
                 "mesh": name,
                 "n": bundle.num_points,
-                "components": int(bundle.graph.components().max()) + 1,
+                "components": bundle.sorted_graph.num_components,
                 "pair": number,
                 "potpourri3d": float(value),
                 "tangentbundle": float(pair.mean()),
@@ -217,6 +217,7 @@ def timed(name: str, mesh: Triangles) -> Row:
 
 
 def run() -> list[Row]:
+    """The rows of all meshes, and the times to build."""
     uneven = "torus, uneven triangles"
     meshes = {uneven: torus(70, 36, 0.9), "genus 2": genus_two(), "head, thin ears, 2 eyes": head()}
     rabbit = bunny()

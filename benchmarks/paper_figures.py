@@ -1,22 +1,21 @@
-"""The paper's figures from real results: ``python -m benchmarks.paper_figures`` writes
-docs/figures/paper_*.png.
+"""The paper's figures from real results, one function for each: they are drawn by
+``python -m benchmarks figures``.
 
-One function for each figure of the paper, in its order. The wind is GFS where its files are,
+The wind is GFS where its files are,
 otherwise the series inside the package.
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.experiments.wind import available, source_of
+from experiments.wind import available, source_of
 
 from . import illustrations
-from .figures import FOLDER
 
 VIEW = tb.plot.View(28, 40)
 RED, BLUE = "#ff6666", "#6666ff"
@@ -146,23 +145,15 @@ def surfaces() -> Any:
     return figure
 
 
-def main() -> None:
-    figures = (
-        tangent_vector,
-        diffusion,
-        signal,
-        response,
-        printed_response,
-        transport,
-        wind,
-        wind_map,
-        surfaces,
-    )
-    for draw in figures:
-        if draw.__name__ in sys.argv[1:] or not sys.argv[1:]:
-            path = tb.plot.save(draw(), FOLDER / f"paper_{draw.__name__}.png", dpi=80)
-            print("Wrote", path.relative_to(FOLDER.parents[1]))
-
-
-if __name__ == "__main__":
-    main()
+FIGURES: dict[str, Callable[[], Any]] = {
+    "paper_tangent_vector": tangent_vector,
+    "paper_diffusion": diffusion,
+    "paper_signal": signal,
+    "paper_response": response,
+    "paper_printed_response": printed_response,
+    "paper_transport": transport,
+    "paper_wind": wind,
+    "paper_wind_map": wind_map,
+    "paper_surfaces": surfaces,
+}
+"""In the order of the paper."""

@@ -2,9 +2,9 @@
 of components.
 
 The rows are errors, relative to the largest speed, over rotations about 4 axes; ``polar`` is within
-10 degrees of a pole. Also run and saved are ``regrid_harmonics``, errors by degree, and
-``regrid_stations``, coverage of intervals by cross-validation in blocks, on analyses in the folder
-``TANGENTBUNDLE_WIND`` with errors of known sizes.
+10 degrees of a pole. ``harmonic_rows`` are errors by degree, ``station_rows`` the coverage of
+intervals by cross-validation in blocks, on analyses in the folder ``TANGENTBUNDLE_WIND`` with
+errors of known sizes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
 import tangentbundle as tb
+from harness.records import Row
+from harness.timing import MissingBaseline, baseline
 from tangentbundle.earth import Grid, Regridder, block_cv
 from tangentbundle.earth.covariances import planetary
 from tangentbundle.earth.healpix import healpix_latlon
 from tangentbundle.earth.sources import wind_folder
 from tangentbundle.estimators import helmholtz_covariance
-
-from .harness import MissingBaseline, Row, baseline, print_table, save
 
 xr = baseline("xarray")
 
@@ -159,6 +159,7 @@ def rotation_row(source: str, target: str, method: str) -> Row:
 
 
 def harmonic_rows() -> list[Row]:
+    """Errors of both methods by the degree of the field."""
     datasets = SOURCES["rows at the poles"], TARGETS["1 degree"]()
     ready, rows = {name: make(*datasets) for name, make in METHODS.items()}, []
     source, target = (Grid.of(ds) for ds in datasets)
@@ -214,9 +215,5 @@ def _analyses() -> str:
 
 
 def run() -> list[Row]:
-    for part, measure in (("harmonics", harmonic_rows), ("stations", station_rows)):
-        rows = measure()
-        print_table(rows)
-        print()
-        save(f"regrid_{part}", rows)
+    """A row for each source, target and method."""
     return [rotation_row(s, t, m) for s in SOURCES for t in TARGETS for m in METHODS]

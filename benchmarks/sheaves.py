@@ -1,17 +1,14 @@
 """Node classification on five heterophilous graphs with ten public splits: learned sheaves and
 other networks.
 
-``python -m benchmarks sheaves``, or
-``python -m benchmarks.sheaves [--device cuda] [--jobs 16] [--only texas ...]``. Every row is
-trained with early stopping on the validation nodes; its hyperparameters are those of the grid with
-the best mean validation score over the splits; the test score is that of the same run. Data:
-``shared/data/graphs`` next to the repository, or the folder ``TANGENTBUNDLE_GRAPHS`` (files of
-yandex-research/heterophilous-graphs).
+Every row is trained with early stopping on the validation nodes; its hyperparameters are those of
+the grid with the best mean validation score over the splits; the test score is that of the same
+run. Data: ``shared/data/graphs`` next to the repository, or the folder ``TANGENTBUNDLE_GRAPHS``
+(files of yandex-research/heterophilous-graphs).
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -27,10 +24,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from harness.records import RESULTS, Row, load
+from harness.timing import MissingBaseline
 from tangentbundle import nn
 
 from .graph_models import CONVOLUTIONS, LIBRARY, PLAIN, Blocks, Mix, convolution
-from .harness import RESULTS, MissingBaseline, Row, load, print_table, save
 
 FOLDER = Path(
     os.environ.get("TANGENTBUNDLE_GRAPHS", Path(__file__).parents[2] / "shared/data/graphs")
@@ -330,13 +328,13 @@ def workers(count: int) -> ProcessPoolExecutor:
 def run(
     device: str | None = None,
     jobs: int | None = None,
-    names: list[str] | None = None,
+    only: list[str] | None = None,
     splits: int = SPLITS,
     epochs: int | None = None,
     log: Path | None = None,
 ) -> list[Row]:
-    """The table of some data sets (default all); small graphs on CPU cores, large ones on the
-    device.
+    """The table of all data sets, of which ``only`` these are computed, the others as saved; small
+    graphs on CPU cores, large ones on the device.
 
     With a ``log`` finished tasks are written there, and those that it has are not run again.
     """
@@ -344,7 +342,9 @@ def run(
         raise MissingBaseline(
             f"there are no graphs in {FOLDER}; set TANGENTBUNDLE_GRAPHS to their folder"
         )
-    device, names = device or ("cuda" if torch.cuda.is_available() else "cpu"), names or list(DATA)
+    names = only or list(DATA)
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     for name in names:
         print(
             f"{name}: grid {DATA[name].grid}, at most {DATA[name].epochs} epochs, patience "
@@ -373,36 +373,12 @@ def run(
             if log is not None:
                 with log.open("a") as file:
                     file.write(json.dumps(task) + "\n")
-    return summarize([task for task in found if task["data"] in names])
+    rows = summarize([task for task in found if task["data"] in names])
+    return sorted(rows + saved_rows_of_others(names), key=lambda row: [*DATA].index(row["data"]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sheaves", description=__doc__)
-    parser.add_argument("--device", help="for the large graphs; default: CUDA where there is any")
-    parser.add_argument("--jobs", type=int, help="processes; default: one for each core")
-    parser.add_argument(
-        "--only", nargs="+", choices=DATA, help="data sets; saved rows of the others stay"
-    )
-    parser.add_argument(
-        "--splits",
-        type=int,
-        default=SPLITS,
-        help="the first so many, for a trial that is not saved",
-    )
-    parser.add_argument("--epochs", type=int, help="so many at most, for a trial that is not saved")
-    parser.add_argument(
-        "--log", type=Path, help="file of finished tasks, for a run in several parts"
-    )
-    options = parser.parse_args()
-    rows = run(
-        options.device, options.jobs, options.only, options.splits, options.epochs, options.log
-    )
-    print_table(rows)
-    if options.splits == SPLITS and options.epochs is None:
-        saved = load("sheaves") if (RESULTS / "sheaves.json").exists() else []
-        rows += [row for row in saved if row["data"] not in (options.only or DATA)]
-        save("sheaves", sorted(rows, key=lambda row: [*DATA].index(row["data"])))
-
-
-if __name__ == "__main__":
-    main()
+def saved_rows_of_others(names: list[str]) -> list[Row]:
+    """The saved rows of other data sets than these."""
+    if not (RESULTS / "sheaves.json").exists():
+        return []
+    return [row for row in load("sheaves") if row["data"] not in names]

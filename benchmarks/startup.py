@@ -3,13 +3,13 @@ compile cache."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 
 import torch
 
-from .harness import Row, in_new_process
+from harness.records import Row
+from harness.timing import in_new_process
 
 
 def measure() -> Row:
@@ -30,14 +30,11 @@ def measure() -> Row:
 
 
 def run() -> list[Row]:
+    """The first process, which compiles, and the best of later ones."""
     with tempfile.TemporaryDirectory() as folder:
-        rows = [in_new_process("benchmarks.startup", NUMBA_CACHE_DIR=folder) for _ in range(4)]
+        rows = [in_new_process(measure, NUMBA_CACHE_DIR=folder) for _ in range(4)]
     later = {key: min(row[key] for row in rows[1:]) for key in rows[0]}
     return [
         {"process": "first ever, nothing compiled", **rows[0]},
         {"process": "later ones, best of 3", **later},
     ]
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure()))

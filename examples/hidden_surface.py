@@ -21,7 +21,7 @@ angle = 0.2 * np.sin(2 * np.pi * inside[:, 2:] / roll.width)
 truth = (np.cos(angle) * along + np.sin(angle) * across) @ rotation.T
 
 bundle = tb.TangentBundle.from_points(points)
-agree = np.mean(bundle.local_dimensions == bundle.dim)
+agree = np.mean(bundle.estimate.local_dimensions == bundle.dim)
 print(f"dimension {bundle.dim} in R^{bundle.ambient_dim}: {agree:.0%} of the points agree")
 clean = bundle.to_coordinates(truth)
 noisy = clean + 0.8 * rng.standard_normal(clean.shape)

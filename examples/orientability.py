@@ -17,9 +17,8 @@ spaces = {"torus": tb.manifolds.Torus(), "Klein bottle": tb.manifolds.KleinBottl
 figure, (axes,) = tb.plot.canvas(1, 2, (4.6, 4.0))
 for axis, (name, space) in zip(axes, spaces.items(), strict=True):
     bundle = tb.TangentBundle.from_points(space.sample(2500, seed=0), dim=2)
-    graph, det = bundle.sorted_graph, bundle.connection.det
-    n, ends = graph.num_points, graph.indices
-    starts = np.repeat(np.arange(n), np.diff(graph.indptr))
+    graph, det = bundle.sorted_graph, bundle.connection.det.numpy()
+    n, starts, ends = graph.num_points, graph.rows.numpy(), graph.indices.numpy()
     edges = sparse.csr_array((np.ones(len(ends)), (starts, ends)), shape=(n, n))
     order, parent = csgraph.breadth_first_order(edges, 0, directed=False)
     sign_of = dict(zip(zip(starts, ends, strict=True), det, strict=True))
@@ -32,7 +31,7 @@ for axis, (name, space) in zip(axes, spaces.items(), strict=True):
         f"{name:12s} orientable: {orientable}, edges that reflect after flipping: {torn.mean():.1%}"
     )
 
-    points = bundle.sorted_points - bundle.sorted_points.mean(axis=0)
+    points = bundle.cloud.points.numpy() - bundle.cloud.points.numpy().mean(axis=0)
     flat = points @ np.linalg.svd(points, full_matrices=False)[2][:2].T
     axis.scatter(*flat.T, s=5, color="0.75")
     middle = (flat[starts[torn]] + flat[ends[torn]]) / 2

@@ -34,7 +34,7 @@ def error(out: torch.Tensor, clean: torch.Tensor) -> float:
 
 
 @torch.no_grad()
-def denoised(net: tb.nn.TNN, lap: tb.ConnectionLaplacian, noisy: torch.Tensor) -> torch.Tensor:
+def denoised(net: tb.nn.TNN, lap: tb.Laplacian, noisy: torch.Tensor) -> torch.Tensor:
     return net(noisy, lap)
 
 

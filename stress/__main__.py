@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from importlib import import_module
 
-from benchmarks.harness import load, print_table, save
+from harness.records import load, save
+from harness.tables import print_rows
 
 from . import PARTS
 
@@ -39,7 +40,7 @@ def main() -> int:
         module, start = import_module(f"stress.{name}"), time.perf_counter()
         print(f"\n{name}: {(module.__doc__ or '').splitlines()[0]}", flush=True)
         rows = module.run(options.share)
-        print_table(rows)
+        print_rows(rows)
         print(f"{time.perf_counter() - start:.0f} s", flush=True)
         everything += [{"part": name, **row} for row in rows]
     inputs, failures = (

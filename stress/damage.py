@@ -17,7 +17,8 @@ import torch
 from safetensors.torch import save as to_bytes
 
 import tangentbundle as tb
-from tangentbundle.architecture import CLASSES, describe
+from tangentbundle.architecture.comparison import describe
+from tangentbundle.architecture.registry import CLASSES
 from tangentbundle.download import fetch
 from tangentbundle.files import _digest, read_tensors, write_tensors
 from tangentbundle.io import read_field

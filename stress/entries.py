@@ -73,7 +73,7 @@ def small(dtype: type = np.float64) -> tb.TangentBundle:
 
 
 @cache
-def small_lap(dtype: type = np.float64) -> tb.ConnectionLaplacian:
+def small_lap(dtype: type = np.float64) -> tb.Laplacian:
     return small(dtype).laplacian()
 
 

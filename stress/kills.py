@@ -1,4 +1,4 @@
-"""SIGKILL at random moments of training, of ``reproduce`` and of file writing; and two writers on
+"""SIGKILL at random moments of training, of an experiment and of file writing; and two writers on
 one folder."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import torch
 from typer.testing import CliRunner
 
 import tangentbundle as tb
+from experiments.command import app
 from tangentbundle.errors import BusyFolderError, TangentBundleError
 from tangentbundle.files import read_tensors
 from tangentbundle.io import read_field
 from tangentbundle.training.checkpoint import KIND
-from tangentbundle_cli import app
 
 from .victims import EPOCHS, SUFFIXES, TASKS, problem, reproduce, small_torus, train, write
 
@@ -128,7 +128,7 @@ def kill_training(kills: int, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _tables(folder: Path) -> tuple[list[str], bytes, bytes]:
-    """What ``reproduce`` left: its rows without their times, and the tables."""
+    """What the experiment left: its rows without their times, and the tables."""
     rows = [
         line.split(', "task_seconds"')[0]
         for line in (folder / "results.jsonl").read_text().splitlines()
@@ -156,7 +156,7 @@ def kill_reproduce(kills: int, rng: np.random.Generator) -> dict[str, Any]:
                 seen = lines[: 1 + each * done]  # a task's lines are reported together
             ends += 1
             killer.must(_tables(place) == truth)
-    return killer.row("reproduce torus", ends=ends, quarters=killer.quarters)
+    return killer.row("python -m experiments torus", ends=ends, quarters=killer.quarters)
 
 
 def _version(path: Path) -> float:
@@ -211,7 +211,7 @@ def second_writer() -> dict[str, Any]:
 
     def command(folder: str) -> bool:
         with small_torus():
-            done = CliRunner().invoke(app, ["reproduce", "torus", "--out", folder, "--quiet"])
+            done = CliRunner().invoke(app, ["torus", "--out", folder, "--quiet"])
         killer.must(
             done.exit_code == 0
             or (done.exit_code == 2 and "another process is writing" in done.output)

@@ -104,7 +104,7 @@ HEADER = {"experiment": "toy", "seed": 0}
 
 @cache
 def _ledger() -> tuple[bytes, list[dict]]:
-    from tangentbundle.experiments.runner import Ledger
+    from harness.ledger import Ledger
 
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "results.jsonl", HEADER, resume=False)
@@ -115,7 +115,7 @@ def _ledger() -> tuple[bytes, list[dict]]:
 
 def read_ledger(path: Path) -> None:
     """Whatever is accepted was written: no row of a damaged file is a new one."""
-    from tangentbundle.experiments.runner import Ledger
+    from harness.ledger import Ledger
 
     rows = Ledger(path, HEADER, resume=True).rows
     assert all(row in _ledger()[1] for row in rows), "a changed row was taken for a result"
@@ -209,12 +209,9 @@ def mutate(name: str, inputs: int, seed: int = 0) -> Tally:
 
 def guide(name: str, inputs: int, report: Path) -> None:
     """libFuzzer, guided by coverage; never returns, so that the tally is written as it grows."""
-    with atheris.instrument_imports(
-        include=["tangentbundle.io", "tangentbundle.experiments.runner", "meshio"]
-    ):
+    with atheris.instrument_imports(include=["tangentbundle.io", "harness.ledger", "meshio"]):
         import meshio  # noqa: F401
 
-        import tangentbundle.experiments.runner
         import tangentbundle.io  # noqa: F401
     reader, tally = READERS[name], Tally(f"{name} (atheris)")
     folder = Path(tempfile.mkdtemp())

@@ -21,7 +21,7 @@ import tangentbundle as tb
 THREADS = 8
 
 
-def tasks(bundle: tb.TangentBundle, lap: tb.ConnectionLaplacian) -> list[Callable[[], np.ndarray]]:
+def tasks(bundle: tb.TangentBundle, lap: tb.Laplacian) -> list[Callable[[], np.ndarray]]:
     """Things to do with a bundle that compute something once and keep it."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((bundle.num_points, 2, 3))

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 import tangentbundle as tb
-from tangentbundle.experiments import torus
+from experiments import command, torus
 from tangentbundle.io import Field, write_field
 from tangentbundle.io.spaces import Cloud
 from tangentbundle.parallel import one_thread
@@ -49,14 +49,11 @@ def train(begun: Mark, folder: str, problem: bytes, epochs: int = EPOCHS) -> Non
 
 
 def reproduce(begun: Mark, folder: str) -> None:
-    """The command ``tangentbundle reproduce torus``, with small tasks, no figures, and not the
+    """The command ``python -m experiments torus``, with small tasks, no figures, and not the
     slowest of the rules."""
-    from tangentbundle_cli import app
-
     begun[0] = 1.0
     with small_torus():
-        code = app(["reproduce", "torus", "--out", folder, "--quiet"], standalone_mode=False)
-    assert not code, f"the command ended with {code}"
+        command.reproduce("torus", out=Path(folder), quiet=True)
     (Path(folder) / "finished").touch()
 
 
@@ -92,7 +89,7 @@ def small_torus() -> Iterator[None]:
 
     with (
         mock.patch.object(torus.Torus, "tasks", lambda *_: tasks),
-        mock.patch("tangentbundle.experiments.report.draw_scores", lambda results, path: path),
+        mock.patch("experiments.report.draw_scores", lambda results, path: path),
         mock.patch.object(torus, "smoothers", fast_smoothers),
     ):
         yield

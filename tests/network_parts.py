@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import tangentbundle as tb
-from tangentbundle.architecture import CLASSES
+from tangentbundle.architecture.registry import CLASSES
 from tangentbundle.manifolds import Sphere
 
 nn = tb.nn
@@ -116,8 +116,8 @@ class Shared(nn.Activation):
 
 
 class Energy(nn.Readout):
-    def __init__(self, channels, outputs):
-        super().__init__(channels, channels, outputs, hidden=4, seed=0)
+    def __init__(self, in_channels, out_channels):
+        super().__init__(in_channels, in_channels, out_channels, hidden=4, seed=0)
 
     def forward(self, x, operator):
         energies = x.square().sum(dim=-2).mean(dim=-2, keepdim=True)
@@ -191,7 +191,7 @@ FILTERS = {
 
 ACTIVATIONS = {
     "norm": nn.NormTanh,
-    "linear": nn.Linear,
+    "none": nn.NoActivation,
     "ambient": lambda: nn.AmbientThenProject(F.relu),
     "functional": lambda: nn.Coordinatewise(F.relu),
     "module": lambda: nn.Coordinatewise(torch.nn.GELU(approximate="tanh")),

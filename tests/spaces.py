@@ -55,7 +55,7 @@ def bundle_of(
 
 def reverse_edges(graph) -> np.ndarray:
     """For each directed edge (i, j) of a graph with sorted rows, the number of edge (j, i)."""
-    rows, cols, n = graph.rows.astype(np.int64), graph.indices.astype(np.int64), graph.num_points
+    rows, cols, n = graph.rows.numpy(), graph.indices.long().numpy(), graph.num_points
     back = np.searchsorted(rows * n + cols, cols * n + rows)
     assert np.array_equal(rows[back], cols) and np.array_equal(cols[back], rows)
     return back

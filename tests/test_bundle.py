@@ -25,12 +25,14 @@ def test_defaults_and_options():
     points = Sphere(2).sample(500, seed=0)
     bundle = TangentBundle.from_points(points)
     assert (bundle.num_points, bundle.ambient_dim, bundle.dim, bundle.rank) == (500, 3, 2, 2)
-    assert bundle.kernel == Gaussian() and bundle.eps > bundle.eps_pca > 0
-    assert bundle.local_dimensions.shape == (500,)
+    assert bundle.weights.kernel == Gaussian()
+    assert bundle.eps > bundle.estimate.eps_pca > 0
+    assert bundle.estimate.local_dimensions.shape == (500,)
     chosen = TangentBundle.from_points(
         points, dim=VarianceShare(0.8), eps=0.3, eps_pca=0.2, kernel=Epanechnikov()
     )
-    assert (chosen.dim, chosen.eps, chosen.eps_pca, chosen.kernel) == (2, 0.3, 0.2, Epanechnikov())
+    assert (chosen.dim, chosen.eps) == (2, 0.3)
+    assert (chosen.estimate.eps_pca, chosen.weights.kernel) == (0.2, Epanechnikov())
     with pytest.warns(AccuracyWarning, match="dimension is not 1"):
         assert TangentBundle.from_points(points, dim=1).rank == 1
     assert TangentBundle.from_points(points, dim=3).rank == 3
@@ -40,8 +42,8 @@ def test_points_and_frames_come_back_in_the_users_order():
     points = Torus().sample(400, seed=0)
     bundle = TangentBundle.from_points(points)
     np.testing.assert_array_equal(bundle.points, points)
-    assert not np.array_equal(bundle.sorted_points, points)  # inside, they follow the curve
-    np.testing.assert_array_equal(bundle.sorted_points, points[bundle.curve_order])
+    assert not np.array_equal(bundle.cloud.points, points)  # inside, they follow the curve
+    np.testing.assert_array_equal(bundle.cloud.points, points[bundle.cloud.curve_order])
     exact = Torus().frames(points)
     given = TangentBundle.from_frames(points, exact)
     np.testing.assert_array_equal(given.frames, exact)

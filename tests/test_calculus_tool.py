@@ -104,7 +104,7 @@ def test_winds_are_decomposed_as_by_the_library():
         with xr.open_dataset("parts.nc") as found:
             xr.testing.assert_allclose(found.gradient_u, exact.u_divergent, atol=1e-9)
             xr.testing.assert_allclose(found.rotational_v, exact.v_rotational, atol=1e-9)
-            np.testing.assert_allclose(found.stream, exact.stream_function, rtol=1e-6, atol=1.0)
+            np.testing.assert_allclose(found.stream, exact.streamfunction, rtol=1e-6, atol=1.0)
     grid = tb.earth.Grid.of(whole)
     wind = grid.to_coordinates(np.stack([whole.u, whole.v], -1))[0]
     table = pd.DataFrame(

@@ -96,7 +96,7 @@ def test_the_scalar_bundle_knows_nothing_of_frames(name):
     lap = whole.laplacian(terms=1)
     graph = whole.graph
     weights = graph.to_scipy().toarray()
-    kernel = whole.kernel
+    kernel = whole.weights.kernel
     distances = np.linalg.norm(whole.points[:, None] - whole.points[None], axis=-1)
     weights = np.where(weights != 0, kernel(distances / np.sqrt(whole.eps)), 0.0)
     degree = weights.sum(1)

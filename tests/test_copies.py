@@ -35,7 +35,7 @@ def used(lap):
     """An operator after all that fills its caches."""
     for method in METHODS:
         tb.Tikhonov(0.1)(lap, SIGNAL, method)
-    if isinstance(lap, tb.ConnectionLaplacian):
+    if isinstance(lap, tb.Laplacian):
         lap.to_frequency(SIGNAL, 5)
         _ = lap @ SIGNAL, lap.frames
     return lap

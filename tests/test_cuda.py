@@ -136,7 +136,7 @@ def test_points_that_require_gradients(dtype):
             .to(device, dtype)
             .requires_grad_()
         )
-        bundle = tb.DifferentiableBundle.from_points(points, dim=2, neighbors=20)
+        bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=20)
         field = torch.linalg.cross(
             torch.tensor([[0.0, 0.0, 1.0]]).to(points).expand_as(points), points.detach()
         )

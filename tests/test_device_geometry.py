@@ -6,10 +6,16 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from clouds import cloud_of, equal
 from scipy.sparse.csgraph import connected_components
 
 import tangentbundle as tb
-from tangentbundle.batch import Clouds, _reach_by_pairs, _reach_by_tree, clouds_of
+from tangentbundle.batch import (
+    Clouds,
+    NumberedPoints,
+    distances_by_pairs,
+    distances_by_tree,
+)
 from tangentbundle.errors import (
     DisconnectedWarning,
     DTypeError,
@@ -23,13 +29,14 @@ from tangentbundle.errors import (
     SuspiciousDataWarning,
     TooFewPointsError,
 )
-from tangentbundle.geometry import pipeline
-from tangentbundle.geometry.graph import radius_graph
+from tangentbundle.geometry import cloud as cloud_module
+from tangentbundle.geometry.block_search import BlockSearch
+from tangentbundle.geometry.frames import PCASettings
 from tangentbundle.geometry.ordering import order_along_curve
-from tangentbundle.geometry.pipeline import Scale
-from tangentbundle.geometry.search import ball_edges
+from tangentbundle.geometry.scale import NeighborCount, Radius
 from tangentbundle.geometry.small_matrices import jacobi, leading, polar_factors
-from tangentbundle.geometry.tensor_cloud import TensorCloud
+from tangentbundle.geometry.transport import MIN_OVERLAP
+from tangentbundle.geometry.tree_search import ball_edges
 from tangentbundle.manifolds import FlatTorus, Sphere, Torus
 from tangentbundle.testing import relative_error
 
@@ -55,7 +62,7 @@ CLOUDS = {
 
 
 def on_device(monkeypatch):
-    monkeypatch.setattr(pipeline, "use_triton", lambda device: True)
+    monkeypatch.setattr(cloud_module, "use_triton", lambda device: True)
 
 
 def ambient(bundle, lap, vectors):
@@ -65,7 +72,7 @@ def ambient(bundle, lap, vectors):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", CLOUDS)
 def test_bundles_equal_those_of_the_cpu(name, dtype, monkeypatch):
-    """The same order, graph, scale, tangent spaces and operators; what NumPy reads is a copy."""
+    """The same order, graph, scale, tangent spaces and operators."""
     points, options = CLOUDS[name]
     x = torch.from_numpy(points).to(dtype)
     tol = 1e-7 if dtype == torch.float64 else 2e-4 if name == "small and far away" else 3e-5
@@ -74,13 +81,14 @@ def test_bundles_equal_those_of_the_cpu(name, dtype, monkeypatch):
         expected = tb.TangentBundle.from_points(x, **options)
         on_device(monkeypatch)
         bundle = tb.TangentBundle.from_points(x, **options)
-    np.testing.assert_array_equal(bundle.curve_order, expected.curve_order)
-    np.testing.assert_array_equal(bundle.sorted_graph.indices, expected.sorted_graph.indices)
+    assert isinstance(bundle.cloud.search, BlockSearch)
+    assert equal(bundle.cloud.curve_order, expected.cloud.curve_order)
+    assert equal(bundle.sorted_graph.indices, expected.sorted_graph.indices)
     np.testing.assert_allclose(
         bundle.sorted_graph.distances, expected.sorted_graph.distances, rtol=tol
     )
     np.testing.assert_allclose(
-        [bundle.eps, bundle.eps_pca], [expected.eps, expected.eps_pca], rtol=tol
+        [bundle.eps, bundle.estimate.eps_pca], [expected.eps, expected.estimate.eps_pca], rtol=tol
     )
     assert torch.equal(bundle.points, x) and repr(bundle) == repr(expected)
     planes = [b.frames @ b.frames.mT for b in (bundle, expected)]
@@ -97,7 +105,7 @@ def test_bundles_equal_those_of_the_cpu(name, dtype, monkeypatch):
     scalar = [b.scalar().laplacian() @ functions for b in (bundle, expected)]
     assert relative_error(*scalar) < 10 * tol
     np.testing.assert_allclose(bundle.edge_weights(), expected.edge_weights(), rtol=10 * tol)
-    np.testing.assert_allclose(bundle.sorted_mass, expected.sorted_mass, rtol=10 * tol)
+    np.testing.assert_allclose(bundle.sorted_masses(), expected.sorted_masses(), rtol=10 * tol)
     bundle.diagnose(quiet=True)
 
 
@@ -125,7 +133,7 @@ def test_refused_and_warned_of_as_on_the_cpu(monkeypatch):
         bundle = build(torch.cat([points, points + 9.0]), dim=2, neighbors=20)
     graph = bundle.sorted_graph
     assert graph.num_components == connected_components(graph.to_scipy())[0] == 2
-    np.testing.assert_array_equal(graph.components(), bundle.curve_order >= 300)
+    assert equal(graph.components, (bundle.cloud.curve_order >= 300).long())
 
 
 class Triangle(tb.kernels.Kernel):
@@ -141,7 +149,7 @@ def test_searches_equal_brute_force(dims):
     points = RNG.standard_normal((203, dims))
     points[40:44] = points[3]
     radius = 0.15 * np.sqrt(dims) * 2 ** (dims / 6)
-    order = order_along_curve(points)
+    order = order_along_curve(torch.from_numpy(points)).numpy()
     for cloud in (points, points[order]):
         distances = np.linalg.norm(cloud[:, None] - cloud, axis=2)
         near = (distances <= radius) & ~np.eye(len(cloud), dtype=bool)
@@ -149,10 +157,10 @@ def test_searches_equal_brute_force(dims):
         np.testing.assert_array_equal(np.diff(indptr), near.sum(1))
         np.testing.assert_array_equal(indices, np.nonzero(near)[1])
         np.testing.assert_allclose(lengths, distances[near])
-        assert radius_graph(cloud, radius).num_edges == near.sum() > 0
-    tensors = TensorCloud.of(torch.from_numpy(points))
-    np.testing.assert_array_equal(tensors.curve_order, order)
-    found, _ = tensors.nearest(9, np.arange(0, 203, 7))
+        assert cloud_of(cloud).within(radius).num_edges == near.sum() > 0
+    sorted_points = torch.from_numpy(points[order])
+    search = BlockSearch.of(sorted_points, torch.float64)
+    found, _ = search.nearest(9, torch.arange(0, 203, 7))
     expected = np.sort(np.linalg.norm(points[order][::7, None] - points[order], axis=2))[:, 1:10]
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
@@ -184,7 +192,7 @@ def test_closest_orthogonal_matrices():
     maps /= np.linalg.norm(maps, 2, axis=(1, 2))[:, None, None]
     maps[0] = np.diag([1.0, 0.5, 1e-5])
     maps[1] = np.diag([1.0, 1.0, 0.0])
-    found, undefined = polar_factors(torch.from_numpy(maps))
+    found, undefined = polar_factors(torch.from_numpy(maps), MIN_OVERLAP)
     left, _, right = np.linalg.svd(maps)
     np.testing.assert_allclose(found.numpy()[2:], (left @ right)[2:], atol=1e-6)
     np.testing.assert_allclose(found.numpy()[0], np.eye(3), atol=1e-9)
@@ -231,7 +239,14 @@ def test_paper_scales_and_functions_of_clouds_at_once():
     """As cloud by cloud; the ball of the local PCA is larger than that of the graph."""
     clouds = [Torus().sample(n, seed=n) for n in (60, 90)]
     batch, options = np.repeat([0, 1], [60, 90]), {"eps": 0.5, "eps_pca": 0.8}
-    found = Clouds.of(np.concatenate(clouds), batch, 2, Scale(**options), tb.kernels.Gaussian())
+    found = Clouds.of(
+        np.concatenate(clouds),
+        batch,
+        dim=2,
+        scale=Radius(0.5),
+        settings=PCASettings(0.8),
+        kernel=tb.kernels.Gaussian(),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         bundles = [tb.TangentBundle.from_points(p, dim=2, **options) for p in clouds]
@@ -243,7 +258,7 @@ def test_paper_scales_and_functions_of_clouds_at_once():
         ),
         (found.scalar_laplacian(), [b.scalar().laplacian() for b in bundles]),
     ):
-        assert got.parts[0].terms == expected[0].terms
+        assert got.parts[0].generator.terms == expected[0].generator.terms
         spectra = [np.linalg.eigvals(lap.to_dense()).real for lap in (got, tb.join(expected))]
         np.testing.assert_allclose(*map(np.sort, spectra), rtol=1e-8, atol=1e-8)
 
@@ -251,11 +266,11 @@ def test_paper_scales_and_functions_of_clouds_at_once():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_distances_of_neighbours_by_tree_and_by_pairs(dtype):
     points = torch.from_numpy(Torus().sample(140, seed=0)).to(dtype)
-    x, cloud, sizes = clouds_of(points, np.repeat([3, 5, 9], [30, 70, 40]))
-    wanted = torch.tensor([4, 69, 1])
-    for a, b in zip(
-        *(f(x, cloud, sizes, wanted) for f in (_reach_by_tree, _reach_by_pairs)), strict=True
-    ):
+    numbered = NumberedPoints.of(points, np.repeat([3, 5, 9], [30, 70, 40]))
+    counts = torch.tensor([4, 69, 1])
+    by_tree = distances_by_tree(numbered, counts)
+    by_pairs = distances_by_pairs(numbered, counts)
+    for a, b in zip(by_tree, by_pairs, strict=True):
         torch.testing.assert_close(
             a.double(), b, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=0
         )
@@ -333,13 +348,15 @@ def test_bad_batches_are_refused():
     with pytest.raises(TooFewPointsError):
         tb.TangentBundle.from_batch(points[:0], batch[:0])
     coinciding = torch.where(batch[:, None] == 1, 1.0, points)
-    for clouds, scale in ((points, Scale(neighbors=40)), (coinciding, Scale(neighbors=9))):
+    options = {"dim": 2, "settings": PCASettings(), "kernel": tb.kernels.Gaussian()}
+    for clouds, scale in ((points, NeighborCount(40)), (coinciding, NeighborCount(9))):
         with pytest.raises(TooFewPointsError):
-            Clouds.of(clouds, batch, 2, scale, tb.kernels.Gaussian())
+            Clouds.of(clouds, batch, scale=scale, **options)
     with pytest.raises(TooFewPointsError, match="at least 7 points each, got one of 6"):
-        Clouds.of(points, torch.arange(60) // 54, 2, Scale(eps=9.0), tb.kernels.Gaussian())
+        Clouds.of(points, torch.arange(60) // 54, scale=Radius(9.0), **options)
+    options["settings"] = PCASettings(eps_pca=0.1)
     with pytest.raises(InvalidInputError, match="eps_pca needs eps"):
-        Clouds.of(points, batch, 2, Scale(neighbors=9, eps_pca=0.1), tb.kernels.Gaussian())
+        Clouds.of(points, batch, scale=NeighborCount(9), **options)
 
 
 def test_clouds_of_a_batch_have_one_dimension():

@@ -5,10 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from spaces import SPACES, bundle_of
 
 from tangentbundle import TangentBundle
-from tangentbundle.diagnostics import Diagnosis, confident_edges, cover_signs
+from tangentbundle.calculus.orientation import confident_edges, cover_signs
+from tangentbundle.diagnostics import Diagnosis
 from tangentbundle.errors import (
     DisconnectedWarning,
     InvalidInputError,
@@ -17,7 +19,7 @@ from tangentbundle.errors import (
     ShapeError,
     TangentBundleWarning,
 )
-from tangentbundle.geometry.graph import radius_graph
+from tangentbundle.geometry.cloud import PointCloud
 from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Sphere, SwissRoll, Torus
 from tangentbundle.testing import random_orthogonal
 
@@ -64,14 +66,16 @@ def test_a_few_wrong_edges_do_not_unmake_orientability(seed):
     """A sphere on which the transport of three pairs of points is turned into a reflection: no
     signs fit them all."""
     bundle = TangentBundle.from_points(Sphere(2).sample(1000, seed=seed))
-    graph, det = bundle.sorted_graph, bundle.connection.det.copy()
+    graph = bundle.sorted_graph
+    rows = graph.rows
+    columns = graph.indices
+    det = bundle.connection.det.clone()
     for e in np.random.default_rng(seed).choice(graph.num_edges, 3, replace=False):
-        i, j = graph.rows[e], graph.indices[e]
-        det[
-            ((graph.rows == i) & (graph.indices == j)) | ((graph.rows == j) & (graph.indices == i))
-        ] *= -1
+        i = rows[e]
+        j = columns[e]
+        det[((rows == i) & (columns == j)) | ((rows == j) & (columns == i))] *= -1
     wrong = dataclasses.replace(
-        bundle, connection=dataclasses.replace(bundle.connection, det=det), sorted_frames=None
+        bundle, connection=dataclasses.replace(bundle.connection, det=det), tangent_frames=None
     )
     report = wrong.diagnose(quiet=True)
     assert not report.consistent and report.frustration == pytest.approx(6 / graph.num_edges)
@@ -85,24 +89,26 @@ def test_steep_edges_have_no_say():
     sphere = Sphere(2)
     points = sphere.sample(400, seed=0)
     bundle = TangentBundle.from_frames(points, sphere.frames(points), eps=1.5)
-    edges, graph = confident_edges(bundle), bundle.sorted_graph
-    cosine = np.sum(bundle.sorted_points[graph.rows] * bundle.sorted_points[graph.indices], axis=1)
-    assert edges.num_edges == (np.abs(cosine) > 0.8).sum() < graph.num_edges
-    np.testing.assert_allclose(
-        np.abs(edges.distances), np.abs(cosine[np.abs(cosine) > 0.8]), atol=1e-12
-    )
+    edges = confident_edges(bundle)
+    graph = bundle.sorted_graph
+    sorted_points = bundle.cloud.points
+    cosine = (sorted_points[graph.rows] * sorted_points[graph.indices]).sum(dim=1).abs()
+    assert edges.num_edges == (cosine > 0.8).sum() < graph.num_edges
+    np.testing.assert_allclose(edges.distances.abs(), cosine[cosine > 0.8], atol=1e-12)
 
 
 def test_signs_on_a_cycle():
     """Signs exist exactly if the product of determinants around the cycle is one."""
     angle = np.linspace(0, 2 * np.pi, 10, endpoint=False)
-    graph = radius_graph(np.stack([np.cos(angle), np.sin(angle)], axis=1), 0.7)
+    cloud = PointCloud(torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], axis=1)))
+    graph = cloud.within(0.7)
     assert graph.num_edges == 20
-    rows, cols = graph.rows, graph.indices
+    lower = torch.minimum(graph.rows, graph.indices)
+    upper = torch.maximum(graph.rows, graph.indices)
     for wrong in range(4):
-        det = np.ones(20, np.int8)
+        det = torch.ones(20, dtype=torch.int8)
         for k in range(wrong):  # the first edges (k, k + 1) reflect
-            det[(np.minimum(rows, cols) == k) & (np.maximum(rows, cols) == k + 1)] = -1
+            det[(lower == k) & (upper == k + 1)] = -1
         assert (cover_signs(graph, det) is not None) == (wrong % 2 == 0)
 
 
@@ -121,13 +127,13 @@ def test_everything_promised_is_there():
         "dim",
         "eps",
     }
-    degrees = bundle.graph.degrees
+    degrees = bundle.graph.degrees.numpy()
     assert report.num_points == 1000 and report.dim == 2 and report.eps == bundle.eps
     assert report.neighbors == (degrees.min(), np.median(degrees), degrees.max())
     assert report.components == 1
     assert report.neighborhood_share == pytest.approx(np.median(degrees) / 999)
     assert sum(report.dimension_histogram.values()) == 1000 and report.dimension_histogram[2] > 800
-    residual = bundle.pca.residual(2)
+    residual = bundle.estimate.pca.residual(2).numpy()
     assert report.frame_residual == (
         pytest.approx(np.median(residual)),
         pytest.approx(residual.max()),

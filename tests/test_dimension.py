@@ -4,12 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from clouds import cloud_of
 from paper_algorithms import local_dimension
 
 from tangentbundle import TangentBundle, VarianceShare, WidestGap
 from tangentbundle.errors import DimensionWarning, InvalidInputError
 from tangentbundle.geometry.dimension import resolve_dimension
-from tangentbundle.geometry.search import nearest_distances
 from tangentbundle.manifolds import (
     Ellipsoid,
     FlatTorus,
@@ -49,7 +49,7 @@ def turned(points, ambient, noise=0.0, seed=0):
 def found(points, rule=None, eps_pca=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DimensionWarning)
-        return resolve_dimension(points, rule or WidestGap(), eps_pca)[0]
+        return resolve_dimension(cloud_of(points), rule or WidestGap(), eps_pca)[0]
 
 
 @pytest.mark.parametrize("space", SPACES, ids=repr)
@@ -92,7 +92,7 @@ def test_is_a_property_of_the_shape(space):
 
 
 def test_local_estimates_and_their_agreement():
-    dim, local = resolve_dimension(Sphere(2).sample(1000, seed=0), WidestGap())
+    dim, local = resolve_dimension(cloud_of(Sphere(2).sample(1000, seed=0)), WidestGap())
     assert local.shape == (1000,) and dim == np.median(local) == 2
     assert (local == 2).mean() > 0.9
 
@@ -101,13 +101,13 @@ def test_a_union_of_a_curve_and_a_surface_warns():
     circle = np.pad(Sphere(1).sample(500, seed=0), ((0, 0), (0, 1)))
     surface = Sphere(2).sample(500, seed=0) + 5.0
     with pytest.warns(DimensionWarning, match="points by dimension"):
-        resolve_dimension(np.concatenate([circle, surface]), WidestGap())
+        resolve_dimension(cloud_of(np.concatenate([circle, surface])), WidestGap())
 
 
 def test_a_clean_sphere_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        resolve_dimension(Sphere(2).sample(500, seed=0), WidestGap())
+        resolve_dimension(cloud_of(Sphere(2).sample(500, seed=0)), WidestGap())
 
 
 # The paper's rule.
@@ -146,7 +146,7 @@ def test_variance_share_is_that_of_the_paper(points, eps_pca):
         expected = np.array(
             [local_dimension(points, i, eps_pca, gamma) for i in range(len(points))]
         )
-        assert np.array_equal(VarianceShare(gamma).local(points, eps_pca), expected)
+        assert np.array_equal(VarianceShare(gamma).local(cloud_of(points), eps_pca), expected)
         assert found(points, VarianceShare(gamma), eps_pca) == int(np.median(expected))
         assert found(points, VarianceShare(gamma, mean=True), eps_pca) == int(
             np.floor(expected.mean() + 0.5)
@@ -162,7 +162,8 @@ def test_variance_share_on_the_torus_of_the_experiments(eps_pca):
     bundle = TangentBundle.from_points(
         Torus(0.3, 0.1).sample(400, seed=0), dim=VarianceShare(0.8), eps_pca=eps_pca, eps=0.1
     )
-    assert bundle.dim == 3 and len(bundle.local_dimensions) == 400 and bundle.eps_pca == eps_pca
+    assert bundle.dim == 3 and len(bundle.estimate.local_dimensions) == 400
+    assert bundle.estimate.eps_pca == eps_pca
 
 
 def test_variance_share_needs_its_scale():
@@ -173,7 +174,7 @@ def test_variance_share_needs_its_scale():
 @pytest.mark.parametrize("space", [Sphere(1), Sphere(2), SwissRoll(), Sphere(3)], ids=repr)
 def test_variance_share_on_dense_samples(space):
     points = space.sample(4000, seed=0)
-    eps_pca = float(np.median(nearest_distances(points, 24)[0][:, -1])) ** 2
+    eps_pca = float(np.median(cloud_of(points).nearest(24)[0][:, -1])) ** 2
     assert found(points, VarianceShare(0.9), eps_pca) == space.dim
 
 
@@ -195,15 +196,15 @@ def test_bad_gamma(gamma):
 
 def test_a_given_dimension_is_taken():
     points = Sphere(2).sample(200, seed=0)
-    assert resolve_dimension(points, 1) == (1, None)
-    assert resolve_dimension(points, np.int64(3)) == (3, None)
-    assert TangentBundle.from_points(points, dim=2).local_dimensions is None
+    assert resolve_dimension(cloud_of(points), 1) == (1, None)
+    assert resolve_dimension(cloud_of(points), np.int64(3)) == (3, None)
+    assert TangentBundle.from_points(points, dim=2).estimate.local_dimensions is None
 
 
 @pytest.mark.parametrize("dim", [0, -1, 4, 2.0, "2", True, np.nan, [2], WidestGap])
 def test_bad_dimension(dim):
     with pytest.raises(InvalidInputError, match="integer from 1 to the ambient dimension 3"):
-        resolve_dimension(Sphere(2).sample(50, seed=0), dim)
+        resolve_dimension(cloud_of(Sphere(2).sample(50, seed=0)), dim)
 
 
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
@@ -360,6 +361,6 @@ def test_rings_of_a_cylinder_are_a_surface(rows, points_of_row):
 )
 def test_rows_of_grids_are_warned_of(counts, spacing):
     with pytest.warns(DimensionWarning) as caught:
-        dim, local = resolve_dimension(grid(*counts, spacing=spacing), WidestGap())
+        dim, local = resolve_dimension(cloud_of(grid(*counts, spacing=spacing)), WidestGap())
     assert len(caught) == 1
     assert dim == len(counts) and (local == dim).all()

@@ -74,7 +74,7 @@ def test_a_bank_agrees_with_the_single_machine(name, tmp_path):
         and bundle.dim == whole.dim
         and bundle.edges == whole.sorted_graph.num_edges
     )
-    assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.eps_pca
+    assert bundle.eps == whole.eps and bundle.geometry.eps_pca == whole.estimate.eps_pca
     assert np.array_equal(bundle.frames, whole.frames)
     results = bundle.filter(list(BANK.values()), bundle.to_coordinates(vectors))
     lap, x = whole.laplacian(), whole.to_coordinates(vectors)
@@ -136,8 +136,9 @@ def test_disconnected_clouds_are_calibrated_as_in_memory(count, offset, seed, pa
     whole = tb.TangentBundle.from_points(points, dim=2, eps=0.2)
     assert whole.sorted_graph.num_components == count
     assert bundle.generator.scale == pytest.approx(whole.laplacian().scale, rel=1e-12)
-    labels = component_labels(bundle.cloud)
-    assert len(np.unique(np.stack([labels, whole.sorted_graph.labels.numpy()]), axis=1).T) == count
+    labels = component_labels(bundle.partitions)
+    pairs = np.stack([labels, whole.sorted_graph.components.numpy()])
+    assert len(np.unique(pairs, axis=1).T) == count
 
 
 def test_bundles_of_one_folder_do_not_mix(tmp_path):

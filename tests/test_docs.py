@@ -87,7 +87,6 @@ def test_example(example, folder, capsys):
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_and_pictures_exist(page):
     made = {
-        "benchmarks.md",
         "gallery/index.md",
         "reference/index.md",
         *(f"gallery/{e.stem}.md" for e in EXAMPLES),

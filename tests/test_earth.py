@@ -320,7 +320,7 @@ def test_derivatives_and_decomposition_of_harmonics():
     for name, exact in (("divergent", gradient), ("rotational", 2 * rotated)):
         error = at_points(parts, (f"u_{name}", f"v_{name}")) / 3.6 - exact
         assert np.abs(error[inside]).max() < 0.01 * np.abs(exact).max() > 0.2 * np.abs(error).max()
-    for name, exact in (("velocity_potential", f), ("stream_function", 2 * g)):
+    for name, exact in (("velocity_potential", f), ("streamfunction", 2 * g)):
         error = grid.to_points(parts[name].values[..., None])[:, 0] - earth.RADIUS * exact
         assert (
             parts[name].attrs["units"] == "m2 s-1"
@@ -490,7 +490,7 @@ def test_lazy_and_what_is_kept():
     computed.clear()
     calls = {
         "smooth": lambda d: earth.smooth(d, "5000 km")[["u", "v"]],
-        "decompose": lambda d: earth.decompose(d)[["u_divergent", "stream_function"]],
+        "decompose": lambda d: earth.decompose(d)[["u_divergent", "streamfunction"]],
         "divergence": lambda d: earth.divergence(d).to_dataset(),
         "spectrum": lambda d: earth.spectrum(d).to_dataset(),
     }

@@ -10,7 +10,7 @@ from scipy.special import sph_harm_y
 
 from tangentbundle import earth
 from tangentbundle.earth.decomposition import _projections
-from tangentbundle.earth.operator import _cells_of
+from tangentbundle.earth.operator import _cached_cells
 from tangentbundle.earth.volumes import latitude_bands, longitude_widths
 from tangentbundle.errors import SuspiciousDataWarning
 
@@ -347,7 +347,7 @@ def layouts(lat, lon):
 
 
 def clear_caches():
-    _cells_of.cache_clear()
+    _cached_cells.cache_clear()
     _projections.cache_clear()
 
 

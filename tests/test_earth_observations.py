@@ -115,8 +115,8 @@ def test_bad_measurements_are_refused():
 
 def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
     """Also in other units than the vectors'; NaN is refused."""
-    from tangentbundle.io import Field, Globe, Summary, read_field
-    from tangentbundle_cli.job import Job
+    from tangentbundle.io import Field, Globe, read_field
+    from tangentbundle.results import Result
     from tangentbundle_cli.predict import predict_each
 
     rng = np.random.default_rng(0)
@@ -139,20 +139,18 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
             seen.append(noise_std)
             return super().fit(X, y, noise_std)
 
-    job, model = (
-        Job(Summary("denoise"), quiet=True),
-        Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE),
-    )
-    predict_each(job, model, field, field, None, False)
+    result = Result("denoise")
+    model = Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE)
+    predict_each(result, model, field, field, noise=None, std=False)
     np.testing.assert_allclose(seen[0], sigma)
     rows[3, 4] = np.nan
     np.savetxt(tmp_path / "c.csv", rows, delimiter=",", header="lat,lon,u,v,sigma", comments="")
     with pytest.raises(NonFiniteError):
         predict_each(
-            job,
+            result,
             Seen(manifold=SPHERE),
             read_field(tmp_path / "c.csv"),
             Field(Globe(lat, lon)),
-            None,
-            False,
+            noise=None,
+            std=False,
         )

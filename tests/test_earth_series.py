@@ -9,8 +9,8 @@ import pytest
 from tool import run
 from typer.testing import CliRunner
 
-from tangentbundle.earth import blocks as series
-from tangentbundle.earth import smooth
+from tangentbundle.earth import series, smooth
+from tangentbundle.earth.gridfields import GridFields
 from tangentbundle_cli import app
 
 xr = pytest.importorskip("xarray")
@@ -96,7 +96,7 @@ def test_blocks_are_along_the_longest_dimension(wind):
         "members.zarr", zarr_format=2, consolidated=True
     )
     with xr.open_zarr("members.zarr") as ds:
-        assert series.in_blocks(series.GridFields.of(ds))[1] == "time"
+        assert series.in_blocks(GridFields.of(ds))[1] == "time"
     shown = run("filter", "members.zarr", *SCALE, "-o", "out.zarr").stdout
     assert "24 fields" in shown
     expected = smooth(wind, "3000 km").u
@@ -195,7 +195,7 @@ def test_parts_in_blocks(wind):
     for name, other in (
         ("gradient_u", "u_divergent"),
         ("remainder_v", "v_remainder"),
-        ("stream", "stream_function"),
+        ("stream", "streamfunction"),
     ):
         xr.testing.assert_allclose(found[name], expected[other].rename(name))
     with xr.open_dataset("parts.nc") as other:  # the same, computed in memory

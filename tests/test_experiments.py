@@ -14,19 +14,22 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tangentbundle.errors import DamagedFileError, InvalidInputError
-from tangentbundle.experiments import (
-    EXPERIMENTS,
+from experiments import (
+    PAPER,
     classification,
     experiment,
     forecast,
+    general,
     reconstruction,
 )
-from tangentbundle.experiments.base import Column, Description, Experiment, draw
-from tangentbundle.experiments.report import Results
-from tangentbundle.experiments.runner import key_of, merge_with, read_results, run_experiment
-from tangentbundle.experiments.torus import EPOCHS, QUICK_EPOCHS, Torus
-from tangentbundle_cli import app
+from experiments.base import Column, Description, Experiment, draw, merge_with, run_experiment
+from experiments.command import app
+from experiments.results import Results
+from experiments.torus import EPOCHS, QUICK_EPOCHS, Torus
+from harness.ledger import key_of, read_results
+from tangentbundle.errors import DamagedFileError, InvalidInputError
+
+ROOT = Path(__file__).parents[1]
 
 
 class Toy(Experiment):
@@ -113,12 +116,12 @@ def test_killed_in_the_middle_nothing_reported_is_lost(tmp_path):
     happened."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[2]); from test_experiments import Slow;from "
-        "tangentbundle.experiments.runner import run_experiment; run_experiment(Slow(), "
+        "experiments.base import run_experiment; run_experiment(Slow(), "
         "sys.argv[1], quiet=True)"
     )
     command = [sys.executable, "-c", code, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
     file = tmp_path / "results.jsonl"
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command, cwd=ROOT) as process:
         while not file.exists() or len(file.read_text().splitlines()) < 7:
             time.sleep(0.02)
         seen = file.read_text().splitlines()
@@ -176,7 +179,7 @@ def one_row(name, cell, method, data):
 
 @pytest.mark.parametrize("data", ["gfs", "embedded", "ncep"])
 @pytest.mark.parametrize("full", [False, True], ids=["quick", "full"])
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", PAPER)
 def test_the_screen_says_what_was_run_and_compares_like_with_like(name, full, data):
     """Every cell has a label, single runs have no spread, and the paper's numbers need the paper's
     data and form."""
@@ -205,7 +208,7 @@ def test_the_screen_says_what_was_run_and_compares_like_with_like(name, full, da
 
 
 def test_published_numbers():
-    found = [experiment(name).published() for name in EXPERIMENTS]
+    found = [experiment(name).published() for name in PAPER]
     assert [len(rows) for rows in found] == [36, 36, 36, 6 * 2]
     assert {
         "field": "as printed",
@@ -227,7 +230,7 @@ def test_published_numbers():
         experiment("forecast", "moon")
 
 
-RESULTS = Path(__file__).parents[1] / "docs/results"
+RESULTS = ROOT / "docs/results"
 
 
 @pytest.mark.parametrize("protocol", ["paper", "best"])
@@ -348,8 +351,8 @@ def test_the_terminal_shows_one_compact_table_and_names_the_files(monkeypatch, t
     monkeypatch.chdir(tmp_path)
     small = {**TASK, "n": 100, "noises": 1, "epochs": 5}
     monkeypatch.setattr(Torus, "tasks", lambda *arguments: [small])
-    monkeypatch.setattr("tangentbundle.experiments.report.draw_scores", lambda results, path: path)
-    done = CliRunner().invoke(app, ["reproduce", "torus", "--out", "out"])
+    monkeypatch.setattr("experiments.report.draw_scores", lambda results, path: path)
+    done = CliRunner().invoke(app, ["torus", "--out", "out"])
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
     assert max(map(len, lines)) <= 100 and len(lines) < 50
@@ -369,25 +372,69 @@ def test_the_terminal_shows_one_compact_table_and_names_the_files(monkeypatch, t
         assert f"out/{name}" in done.output and (tmp_path / "out" / name).exists()
 
 
+@pytest.mark.parametrize(
+    "arguments, reason",
+    [
+        (["torus", "--jobs", "0"], "positive number"),
+        (["torus", "--seed", "-1"], "not negative"),
+        (["torus", "--data", "ncep"], "draws its own"),
+        (["weather"], "weather"),
+        (["general", "--protocol", "paper"], "protocols of general are 'best'"),
+        (["torus", "--networks", "nowhere", "--protocol", "best"], "no results"),
+    ],
+    ids=["jobs", "seed", "data", "name", "protocol", "networks"],
+)
+def test_mistakes_are_refused_and_nothing_is_written(monkeypatch, tmp_path, arguments, reason):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Torus, "tasks", lambda *arguments: [])
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2 and reason in done.output
+    assert not list(tmp_path.glob("runs/*/table.*"))
+
+
+@pytest.mark.parametrize("name", general.CASES)
+def test_other_data_have_exact_tangent_planes(name):
+    """Frames are orthonormal, and exact vectors lie in their planes."""
+    case = general.CASES[name]
+    cloud = case.sample(20, np.random.default_rng(0))
+    products = np.einsum("nij,nik->njk", cloud.frames, cloud.frames)
+    np.testing.assert_allclose(
+        products, np.broadcast_to(np.eye(case.dim), products.shape), atol=1e-9
+    )
+    back = np.einsum("nij,nj->ni", cloud.frames, general.in_frames(cloud.frames, cloud.field))
+    np.testing.assert_allclose(back, cloud.field, atol=1e-9)
+
+
+def test_general_rows_have_intervals_of_the_estimators_alone():
+    rows = general.General().run({"case": "sheet with boundary", "draw": 0}, 0)
+    identity = [row["error"] for row in rows if row["method"] == "identity"]
+    zero = [row["error"] for row in rows if row["method"] == "zero"]
+    assert identity == pytest.approx([1.0]) and zero == pytest.approx([1.0])
+    own = {row["method"] for row in rows if "in50" in row}
+    assert own == {"FieldDenoiser", "FieldInterpolator"}
+    assert {row["method"] for row in rows if "measured50" in row} == {"FieldInterpolator"}
+
+
 def test_honest_torus_numbers_do_not_depend_on_the_clean_field(monkeypatch):
     """Another clean field with the same noisy one changes scores, but no output that is called
     honest."""
-    import tangentbundle.experiments.torus as module
+    import experiments.torus as module
 
     data = module.Draw.of(TASK, 0)
+    bundle = module.paper_bundle(data)
     other = module.Draw(
         module.torus_field(60, seed=draw(0, "torus", "as printed", 60, 0)), data.noisy, data.cases
     )
     other.sample.vectors[:] = 0.0
-    a, b = (module.paper_answers(d, 4)[1] for d in (data, other))
+    a, b = (module.paper_answers(d, bundle, 4) for d in (data, other))
     for name in a:
         assert np.array_equal(a[name].fields, b[name].fields)
 
 
 def test_a_method_looks_alike_in_all_panels(tmp_path, monkeypatch):
     """Whatever the order of rows, which is that in which tasks were finished."""
+    from experiments.report import draw_scores
     from tangentbundle import plot
-    from tangentbundle.experiments.report import draw_scores
 
     figures = []
     monkeypatch.setattr(plot, "save", lambda figure, path: figures.append(figure))

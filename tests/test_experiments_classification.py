@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from tangentbundle import nn
-from tangentbundle.experiments import classification
-from tangentbundle.experiments.base import draw
-from tangentbundle.experiments.classification import (
+from experiments import classification
+from experiments.base import draw
+from experiments.classification import (
     SIGN_RULES,
     STRETCHED,
     Classification,
     Sample,
     with_signs,
 )
-from tangentbundle.experiments.report import Results
+from experiments.results import Results
+from tangentbundle import nn
 from tangentbundle.manifolds import Sphere
 
 METHODS = {(m, a) for m in ("DD-TNN", *SIGN_RULES, "MNN", "3D-CNN") for a in ("Id", "Tanh")}
@@ -81,12 +81,14 @@ def test_other_signs_change_the_readout_alone(rule):
     """Linear layers and coordinatewise tanh commute with them: only sums of coordinates depend on
     signs."""
     sample, rng = Sample.drawn(6, draw(0, "classification", 0), True), np.random.default_rng(0)
-    clouds = classification._clouds(sample.points)
+    clouds = classification.paper_clouds(sample.points)
     flipped = with_signs(clouds, rule, rng)
-    signs = (clouds.frames * flipped.frames).sum(1, keepdim=True).mT.float()
-    assert torch.equal(flipped.frames.abs(), clouds.frames.abs()) and set(
-        signs.unique().tolist()
-    ) == {-1.0, 1.0}
+    matrices, flipped_matrices = clouds.frames.matrices, flipped.frames.matrices
+    signs = (matrices * flipped_matrices).sum(1, keepdim=True).mT.float()
+    assert torch.equal(flipped_matrices.abs(), matrices.abs()) and set(signs.unique().tolist()) == {
+        -1.0,
+        1.0,
+    }
     for make in classification.ACTIVATIONS.values():
         net = nn.TNN([1, 8, 4, 1], taps=2, activation=make(), seed=0)
         (before, after) = (net(*classification.tangent_inputs(c)) for c in (clouds, flipped))

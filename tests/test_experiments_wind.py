@@ -11,16 +11,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from experiments import experiment as named
+from experiments import forecast, reconstruction, wind
+from experiments.base import draw, merge_with, run_experiment
+from experiments.command import app
+from experiments.forecast import Forecast, Period
+from experiments.reconstruction import Reconstruction, Scene
+from experiments.report import write_report
+from experiments.results import Results
 from tangentbundle.datasets import load_wind
 from tangentbundle.errors import DamagedFileError, InvalidInputError
-from tangentbundle.experiments import experiment as named
-from tangentbundle.experiments import forecast, reconstruction, wind
-from tangentbundle.experiments.base import draw
-from tangentbundle.experiments.forecast import Forecast, Period
-from tangentbundle.experiments.reconstruction import Reconstruction, Scene
-from tangentbundle.experiments.report import Results, write_report
-from tangentbundle.experiments.runner import merge_with, run_experiment
-from tangentbundle_cli import app
 
 RECONSTRUCTION = {"data": "embedded", "protocol": "paper", "masks": 1, "n": 100, "sampling": 0}
 FORECAST = {"data": "embedded", "protocol": "paper", "n": 100, "horizon": 20, "sampling": 0}
@@ -201,9 +201,7 @@ def test_files_that_are_not_the_papers_never_enter_the_cache(served, tmp_path, c
 def test_a_refused_download_is_named_and_writes_nothing(ncep, tmp_path, monkeypatch, name):
     monkeypatch.setenv("TANGENTBUNDLE_DATA_MIRROR", "http://127.0.0.1:9")
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    done = CliRunner().invoke(
-        app, ["reproduce", name, "--data", "ncep", "--out", str(tmp_path / "out")]
-    )
+    done = CliRunner().invoke(app, [name, "--data", "ncep", "--out", str(tmp_path / "out")])
     assert (
         done.exit_code == 2
         and "cannot be downloaded" in done.output

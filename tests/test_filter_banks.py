@@ -7,9 +7,8 @@ import torch
 from filter_spaces import METHODS, SPACES, count_products, errors, filters_at, laplacian
 
 import tangentbundle as tb
-from tangentbundle.filters import apply_bank
-from tangentbundle.filters.banks import MAX_CACHED_BANKS
 from tangentbundle.operators import moments
+from tangentbundle.operators.methods import MAX_CACHED_BANKS
 from tangentbundle.testing import random_signal
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -24,11 +23,11 @@ def test_a_bank_equals_its_filters(name, method):
     lap = laplacian(name)
     x = random_signal(lap, channels=2)
     bank = list(filters_at(3 * lap.scale).values())
-    outputs = apply_bank(bank, lap, x, method)
+    outputs = lap.evaluate(bank, x, method)
     assert len(outputs) == len(bank)
     for h, y in zip(bank, outputs, strict=True):
         assert errors(lap, y, h(lap, x, method), x) < 1e-10
-    assert apply_bank([], lap, x, method) == []
+    assert lap.evaluate([], x, method) == []
 
 
 def test_a_bank_shares_its_products(monkeypatch):
@@ -41,7 +40,7 @@ def test_a_bank_shares_its_products(monkeypatch):
         h(lap, x, tb.Chebyshev())
         alone.append(len(calls))
         calls.clear()
-    apply_bank(bank, lap, x, tb.Chebyshev())
+    lap.evaluate(bank, x, tb.Chebyshev())
     assert len(calls) == max(alone) < sum(alone)
 
 
@@ -84,17 +83,21 @@ def test_the_kind_of_array_comes_back(method, dtype):
     frozen = x.numpy().copy()
     frozen.setflags(write=False)
     np.testing.assert_array_equal(h(lap, frozen, method), expected)
-    for made in apply_bank([h, h], lap, x.numpy(), method):
+    for made in lap.evaluate([h, h], x.numpy(), method):
         assert isinstance(made, np.ndarray)
 
 
 def test_inputs_are_left_alone():
     lap = laplacian()
     x = random_signal(lap)
-    kept, mass, values = x.clone(), lap.mass.clone(), lap.values.clone()
+    kept, mass, values = x.clone(), lap.mass.clone(), lap.average.values.clone()
     for method in METHODS:
         tb.FIR([0.5, 0.5], lap.scale)(lap, x, method)
-    assert torch.equal(x, kept) and torch.equal(lap.mass, mass) and torch.equal(lap.values, values)
+    assert (
+        torch.equal(x, kept)
+        and torch.equal(lap.mass, mass)
+        and torch.equal(lap.average.values, values)
+    )
 
 
 # Coefficients kept on the operator.

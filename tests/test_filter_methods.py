@@ -11,10 +11,10 @@ from pairwise import all_pairs
 
 import tangentbundle as tb
 from tangentbundle.errors import AccuracyWarning, ConvergenceError, InvalidInputError
-from tangentbundle.filters.banks import EXACT_SIZE, default_method
-from tangentbundle.filters.expansion import Band, expand, fixed_degree
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import Generator
+from tangentbundle.operators.expansion import Band, expand, fixed_length
+from tangentbundle.operators.methods import EXACT_SIZE
 from tangentbundle.testing import random_signal, relative_error
 
 TIMES = [1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0]
@@ -160,7 +160,7 @@ def test_coefficients_are_those_of_the_chebyshev_series():
     lam = np.linspace(0.0, high, 500)
     series = np.polynomial.chebyshev.chebval(1 - 2 * lam / high, a)
     np.testing.assert_allclose(series, np.exp(-t * lam), atol=1e-12)
-    np.testing.assert_allclose(fixed_degree([tb.Heat(t)], band, 5)[0], a[:5], atol=1e-6)
+    np.testing.assert_allclose(fixed_length([tb.Heat(t)], band, 5)[0], a[:5], atol=1e-6)
 
 
 def test_fixed_degree():
@@ -178,10 +178,10 @@ def test_fixed_degree():
 
 def test_the_default_follows_the_size():
     small = laplacian()
-    assert small.shape[0] <= EXACT_SIZE and isinstance(default_method(small), tb.Exact)
+    assert small.shape[0] <= EXACT_SIZE and isinstance(small.default_method(), tb.Exact)
     points = Sphere(2).sample(320, seed=0)
     large = tb.TangentBundle.from_points(points).laplacian()
-    assert large.shape[0] > EXACT_SIZE and default_method(large) == tb.Chebyshev(1e-6)
+    assert large.shape[0] > EXACT_SIZE and large.default_method() == tb.Chebyshev(1e-6)
     x = np.random.default_rng(0).standard_normal((320, 2, 2))
     got = tb.Heat(0.1)(large, x)
     assert "eigenbasis" not in vars(large)

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import torch
 from filter_spaces import METHODS, laplacian
+from stored import ROWS, along_curve, in_user_order
 
 import tangentbundle as tb
+from tangentbundle import nn
 from tangentbundle.errors import (
     DeviceError,
     DTypeError,
@@ -15,9 +17,8 @@ from tangentbundle.errors import (
     NonFiniteError,
     ShapeError,
 )
-from tangentbundle.filters import chebyshev
 from tangentbundle.manifolds import FlatTorus, Sphere
-from tangentbundle.operators import LinearOperator
+from tangentbundle.operators import SquareOperator, chebyshev
 from tangentbundle.operators.product import block_product
 from tangentbundle.testing import random_signal, relative_error
 
@@ -67,7 +68,7 @@ def test_the_interval_encloses_the_spectrum(cloud):
 # Operators of one's own.
 
 
-class Springs(LinearOperator):
+class Springs(SquareOperator):
     """A chain of springs: any self-adjoint operator can be filtered exactly."""
 
     rank = 1
@@ -91,13 +92,111 @@ def test_operators_of_ones_own():
     springs = Springs()
     x = random_signal(springs)
     expected = torch.linalg.matrix_exp(0.01 * springs.dense) @ x[:, 0]
-    for method in (None, tb.Exact()):
+    for method in (None, tb.Exact(), tb.Dense(), tb.Chebyshev(1e-13)):
         assert relative_error(tb.Heat(0.01)(springs, x, method)[:, 0], expected) < 1e-11
-    with pytest.raises(InvalidInputError, match=r"Springs is filtered with method=Exact\(\)"):
-        tb.Heat(0.01)(springs, x, tb.Chebyshev())
+        merged = springs.merge([tb.Heat(0.01), tb.Heat(0.0)], [x, 2 * x], method)
+        assert relative_error(merged[:, 0], expected + 2 * x[:, 0]) < 1e-11
     with pytest.raises(InvalidInputError, match=r"not self-adjoint.*Semigroup"):
         tb.Heat(0.01)(Springs(skew=0.1), x)
     assert tb.Tikhonov(1.0).properties(springs).interval == springs.spectral_interval
+
+
+class Chain(SquareOperator):
+    """The same without a matrix, of any size; ``shift`` moves the spectrum, ``skew`` is that of the
+    coupling."""
+
+    rank = 2
+
+    def __init__(self, n, shift=0.0, skew=0.0):
+        self.mass = torch.linspace(1.0, 2.0, n, dtype=torch.float64) / (1.5 * n)
+        self.shift = shift
+        self.skew = skew
+
+    def apply(self, x):
+        forward = torch.nn.functional.pad(x[..., 1:, :, :], (0, 0, 0, 0, 0, 1))
+        back = torch.nn.functional.pad(x[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
+        coupled = forward + (1 - self.skew) * back - (2 - self.shift) * x
+        return coupled / (self.num_points * self.mass[:, None, None])
+
+    @property
+    def adjoint(self):
+        return self
+
+
+def every_filter():
+    return [
+        tb.Heat(0.7),
+        tb.FIR([0.2, 0.5, 0.3], 0.4),
+        tb.Polynomial([1.0, 0.2, -0.1]),
+        tb.Tikhonov(2.0),
+        tb.Spectral(lambda lam: torch.cos(lam)),
+        tb.ImpulseResponse(lambda t: t * torch.exp(-t)),
+        2.0 * tb.Heat(0.1) - tb.Tikhonov(0.1) @ tb.Heat(0.2),
+    ]
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_every_filter_works_on_operators_of_ones_own(n):
+    """Also on those that are too large for the exact method by default."""
+    chain = Chain(n)
+    x = random_signal(chain, channels=3)
+    assert chain.evaluate([], x) == []
+    for method in (None, tb.Exact(), tb.Dense(), tb.Chebyshev(1e-12)):
+        error = 1e-5 if method is None else 1e-9
+        for h in every_filter():
+            assert relative_error(h(chain, x, method), h(chain, x, tb.Exact())) < error
+    batch = torch.stack([x, 2 * x])
+    for h in every_filter():
+        assert relative_error(torch.from_numpy(h(chain, batch.numpy())), h(chain, batch)) < 1e-12
+
+
+@pytest.mark.parametrize("n", [40, 400, 2600])
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.AccuracyWarning")
+def test_every_network_works_on_operators_of_ones_own(n):
+    """Layers that widen, and that narrow; with the gradients of their filters; beyond the largest
+    size of matrices."""
+    chain = Chain(n)
+    x = random_signal(chain, channels=2)
+    for widths in ([2, 4, 2], [2, 1]):
+        outputs = [
+            nn.TNN(widths, step=0.5, seed=0, method=method).double()(x, chain)
+            for method in (None, tb.Chebyshev(1e-12))
+        ]
+        assert relative_error(*outputs) < 1e-4
+    for recurrent in (nn.RecurrentTNN([2, 3, 2]), nn.GatedTNN([2, 3, 2])):
+        assert recurrent.double()(torch.stack([x, x]), chain)[0].shape == (2, n, 2, 2)
+
+
+def test_a_layer_is_its_definition_on_operators_of_ones_own():
+    chain = Chain(40)
+    x = random_signal(chain, channels=2)
+    heat = torch.linalg.matrix_exp(0.5 * chain.to_dense())
+    conv = nn.BundleConv(2, 2, taps=2, step=0.5).double()
+    expected = x @ conv.weight[0] + (heat @ x.flatten(0, 1)).reshape(x.shape) @ conv.weight[1]
+    assert relative_error(conv(x, chain), expected) < 1e-12
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_gradients_on_operators_of_ones_own(n):
+    chain = Chain(n)
+    gradients = []
+    for method in (tb.Exact(), tb.Chebyshev(1e-13)):
+        x = random_signal(chain).requires_grad_()
+        t = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+        y = tb.Heat(t)(chain, x, method)
+        gradients.append(torch.autograd.grad(y.square().sum(), (x, t)))
+    for ours, expected in zip(*gradients, strict=True):
+        assert relative_error(ours, expected) < 1e-9
+
+
+def test_operators_without_a_heat_flow_are_refused():
+    """Large ones, whose eigenvalues are not all known, too."""
+    for n in (40, 400):
+        with pytest.raises(InvalidInputError, match="not self-adjoint"):
+            tb.Heat(0.1)(Chain(n, skew=0.5), random_signal(Chain(n)), tb.Chebyshev())
+    growing = Chain(400, shift=3.0)
+    with pytest.raises(InvalidInputError, match="positive eigenvalues"):
+        tb.Heat(0.1)(growing, random_signal(growing))
 
 
 # Custom operations of torch.
@@ -111,14 +210,14 @@ def test_operators_of_ones_own():
 def test_opcheck(name, dtype):
     """Schema, fake kernels and autograd of the operations, as torch itself checks them."""
     lap = laplacian(name, dtype)
-    matrix = lap.curve
+    matrix = along_curve(lap)
     x = random_signal(lap, channels=2).requires_grad_()
     y = torch.stack([random_signal(lap, channels=2, seed=s) for s in (1, 2, 3)]).requires_grad_()
     a = torch.randn(3, 5, dtype=dtype, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    torch.library.opcheck(block_product.operator, (*lap.matrix, x, 2.0, -0.5))
-    torch.library.opcheck(chebyshev.bank.operator, (*matrix, x, a, 0.1, 0.9))
-    torch.library.opcheck(chebyshev.merge.operator, (*matrix, y, a, 0.1, 0.9))
-    torch.library.opcheck(chebyshev.dots.operator, (*matrix, x, y, 5, 0.1, 0.9))
+    torch.library.opcheck(block_product.operator, (*in_user_order(lap), x, 2.0, -0.5, ROWS))
+    torch.library.opcheck(chebyshev.bank.operator, (*matrix, x, a, 0.1, 0.9, ROWS))
+    torch.library.opcheck(chebyshev.merge.operator, (*matrix, y, a, 0.1, 0.9, ROWS))
+    torch.library.opcheck(chebyshev.dots.operator, (*matrix, x, y, 5, 0.1, 0.9, ROWS))
 
 
 def test_the_three_operations_by_definition():
@@ -138,24 +237,24 @@ def test_the_three_operations_by_definition():
     )
     shape = (lap.num_points, lap.rank, 2)
     tensors = [torch.from_numpy(v) for v in (x.reshape(shape), y.reshape(3, *shape), a)]
-    got = chebyshev.bank(*lap.curve, tensors[0], tensors[2], middle, radius)
+    got = chebyshev.bank(*along_curve(lap), tensors[0], tensors[2], middle, radius, ROWS)
     expected = np.einsum("km,mij,jc->kic", a, np.stack(terms), x)
     np.testing.assert_allclose(got.reshape(3, n, 2), expected, atol=1e-11)
-    got = chebyshev.merge(*lap.curve, tensors[1], tensors[2], middle, radius)
+    got = chebyshev.merge(*along_curve(lap), tensors[1], tensors[2], middle, radius, ROWS)
     np.testing.assert_allclose(
         got.reshape(n, 2), np.einsum("km,mij,kjc->ic", a, np.stack(terms), y), atol=1e-11
     )
-    got = chebyshev.dots(*lap.curve, tensors[0], tensors[1], 6, middle, radius)
+    got = chebyshev.dots(*along_curve(lap), tensors[0], tensors[1], 6, middle, radius, ROWS)
     np.testing.assert_allclose(got, np.einsum("kic,mij,jc->km", y, np.stack(terms), x), atol=1e-10)
     for count in (1, 2):  # no step, one step
         short = tensors[2][:, :count].contiguous()
-        got = chebyshev.bank(*lap.curve, tensors[0], short, middle, radius)
+        got = chebyshev.bank(*along_curve(lap), tensors[0], short, middle, radius, ROWS)
         np.testing.assert_allclose(
             got.reshape(3, n, 2),
             np.einsum("km,mij,jc->kic", a[:, :count], np.stack(terms[:count]), x),
             atol=1e-12,
         )
-        got = chebyshev.merge(*lap.curve, tensors[1], short, middle, radius)
+        got = chebyshev.merge(*along_curve(lap), tensors[1], short, middle, radius, ROWS)
         np.testing.assert_allclose(
             got.reshape(n, 2),
             np.einsum("km,mij,kjc->ic", a[:, :count], np.stack(terms[:count]), y),

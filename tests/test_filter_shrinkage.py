@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import tangentbundle as tb
-from tangentbundle.filters.chebyshev import band_of
 from tangentbundle.filters.shrinkage import Rational, laplacian_moments, least_risk, rational_family
 
 SPHERE = tb.manifolds.Sphere(2)
@@ -35,7 +34,7 @@ def test_moments_are_inner_products_with_chebyshev_polynomials(dtype, tol):
     lap, _, noisy, signs = problem(300)
     x = torch.cat([noisy, signs], dim=2)
     found = laplacian_moments(lap.to(dtype=dtype), x.to(dtype), 20)
-    radius, s = band_of(lap).radius, lap.scale
+    radius, s = lap.band.radius, lap.scale
     weighed = (lap.mass / lap.mass.mean())[:, None, None] * x
     for m in (0, 1, 2, 7, 38):
         polynomial = (
@@ -52,7 +51,7 @@ def test_moments_are_inner_products_with_chebyshev_polynomials(dtype, tol):
 @pytest.mark.filterwarnings("ignore:.*outputs are smaller")  # of candidates that remove everything
 def test_noise_and_choice_are_those_of_the_truth():
     lap, clean, noisy, signs = problem(1500)
-    family = rational_family(band_of(lap).top)
+    family = rational_family(lap.band.top)
     mass = (lap.mass / lap.mass.mean())[:, None, None]
     losses = [float((mass * (h(lap, noisy) - clean).square()).sum()) for h in family]
     known = torch.full((1500,), 0.25, dtype=torch.float64)

@@ -9,11 +9,10 @@ import torch
 from spaces import DTYPES, SIZE, SPACES
 
 import tangentbundle as tb
-from tangentbundle.differentiable import DifferentiableBundle
 from tangentbundle.estimators.tangents import TangentSpaces
-from tangentbundle.geometry import frames as frames_module
-from tangentbundle.geometry import pipeline
-from tangentbundle.geometry.frames import with_stated_signs
+from tangentbundle.geometry import cloud as cloud_module
+from tangentbundle.geometry import local_pca as pca_module
+from tangentbundle.geometry.local_pca import with_stated_signs
 
 pytestmark = pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
 
@@ -51,15 +50,15 @@ def frames_of_every_path(points: np.ndarray, dim: int, monkeypatch) -> dict[str,
         "tensors": tb.TangentBundle.from_points(tensor, **options).frames.numpy(),
         "batch": joined.parts[1].frames.numpy(),
         "batch, reversed": joined.parts[0].frames.numpy()[::-1],
-        "differentiable": DifferentiableBundle.from_points(tensor, **options)
-        .frames.detach()
-        .numpy(),
     }
+    moving = tb.TangentBundle.from_points(tensor.clone().requires_grad_(), **options)
+    assert moving.frames.requires_grad
+    paths["with gradients"] = moving.frames.detach().numpy()
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "use_triton", lambda device: True)
+        patched.setattr(cloud_module, "use_triton", lambda device: True)
         paths["device"] = tb.TangentBundle.from_points(tensor, **options).frames.numpy()
     with monkeypatch.context() as patched:
-        patched.setattr(frames_module, "GRAM_SIZE", 0)
+        patched.setattr(pca_module, "GRAM_SIZE", 0)
         paths["matrices of neighbours"] = tb.TangentBundle.from_points(points, **options).frames
     return paths
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
+from clouds import ball_graph, equal, pca_within
 from paper_algorithms import displacements
 from spaces import projectors
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import RankDeficientError
-from tangentbundle.geometry import frames
-from tangentbundle.geometry.frames import local_pca
-from tangentbundle.geometry.graph import radius_graph
+from tangentbundle.geometry import local_pca
 from tangentbundle.manifolds import Ellipsoid, FlatTorus, Sphere, SwissRoll, Torus
 
 
@@ -47,7 +47,7 @@ def test_weighted_covariance_is_what_it_says():
     """One neighbourhood by hand: displacements, weights, weighted mean, eigenvectors."""
     points = np.random.default_rng(0).standard_normal((60, 4)) * [3.0, 2.0, 1.0, 0.5]
     radius = 5.0
-    pca = local_pca(points, radius_graph(points, radius), radius)
+    pca = pca_within(points, radius)
     for i in (0, 17, 59):
         far = np.linalg.norm(points - points[i], axis=1)
         weights = np.where((far < radius) & (far > 0), (1 - (far / radius) ** 2) ** 2, 0.0)
@@ -56,7 +56,8 @@ def test_weighted_covariance_is_what_it_says():
         steps = points - share @ points
         values, vectors = np.linalg.eigh((steps * share[:, None]).T @ steps)
         np.testing.assert_allclose(pca.variances[i], values[::-1], rtol=1e-9, atol=1e-14)
-        np.testing.assert_allclose(np.abs(pca.axes[i].T @ vectors[:, ::-1]), np.eye(4), atol=1e-7)
+        axes = pca.axes[i].numpy()
+        np.testing.assert_allclose(np.abs(axes.T @ vectors[:, ::-1]), np.eye(4), atol=1e-7)
         assert pca.total[i] == pytest.approx(values.sum())
         assert pca.counts[i] == (weights > 0).sum()
         assert pca.residual(2)[i] == pytest.approx(values[:2].sum() / values.sum())
@@ -83,14 +84,19 @@ def test_gram_path_equals_covariance_path(noise, monkeypatch):
     rng = np.random.default_rng(0)
     turn = np.linalg.qr(rng.standard_normal((40, 40)))[0]
     points = Sphere(2).sample(400, seed=0) @ turn[:3] + noise * rng.standard_normal((400, 40))
-    graph = radius_graph(points, 0.4)
-    assert graph.degrees.max() < 40
+    assert ball_graph(points, 0.4).degrees.max() < 40
     results = []
     for size in (0, 100):  # ambient dimensions above this use the Gram matrix
-        monkeypatch.setattr(frames, "GRAM_SIZE", size)
-        called, steps = [], frames._steps
-        monkeypatch.setattr(frames, "_steps", lambda *a, log=called: log.append(1) or steps(*a))  # noqa: B023
-        results.append(local_pca(points, graph, 0.4))
+        called = []
+        weighted_steps = local_pca._Neighborhoods._weighted_steps
+
+        def logged(self, rows, pca, called=called, weighted_steps=weighted_steps):
+            called.append(rows)
+            return weighted_steps(self, rows, pca)
+
+        monkeypatch.setattr(local_pca, "GRAM_SIZE", size)
+        monkeypatch.setattr(local_pca._Neighborhoods, "_weighted_steps", logged)
+        results.append(pca_within(points, 0.4))
         assert bool(called) == (size == 0)
         monkeypatch.undo()
     gram, covariance = results
@@ -101,7 +107,7 @@ def test_gram_path_equals_covariance_path(noise, monkeypatch):
     np.testing.assert_allclose(
         projectors(gram.frames(2)), projectors(covariance.frames(2)), atol=1e-7
     )
-    assert np.array_equal(gram.counts, covariance.counts)
+    assert equal(gram.counts, covariance.counts)
 
 
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
@@ -184,7 +190,7 @@ def test_the_rim_of_an_arc():
     tangent."""
     t = np.linspace(0, 1.2, 401)
     arc = np.stack([np.cos(t), np.sin(t)], axis=1)
-    axis = local_pca(arc, radius_graph(arc, 0.3), 0.3).frames(1)[:, :, 0]
+    axis = pca_within(arc, 0.3).frames(1)[:, :, 0]
     lean = np.abs(np.einsum("ni,ni->n", axis, arc))  # the radius is normal to the arc
     assert lean[200] < 1e-3
     assert 0.05 < lean[0] < np.sin(0.3 / 2)
@@ -192,7 +198,7 @@ def test_the_rim_of_an_arc():
 
 def test_deficient_rank_is_refused():
     line = np.linspace(0, 1, 30)[:, None] * np.ones((1, 3))
-    pca = local_pca(line, radius_graph(line, 0.5), 0.5)
+    pca = pca_within(line, 0.5)
     assert pca.frames(1).shape == (30, 3, 1)
     with pytest.raises(RankDeficientError, match="span fewer than 2"):
         pca.frames(2)
@@ -202,23 +208,23 @@ def test_deficient_rank_is_refused():
 
 def test_duplicates_do_not_count_as_directions():
     points = np.repeat(Sphere(2).sample(100, seed=0), 4, axis=0)
-    pca = local_pca(points, radius_graph(points, 1e-3), 1e-3)  # only copies of itself in the ball
+    pca = pca_within(points, 1e-3)  # only copies of itself in the ball
     with pytest.raises(RankDeficientError, match="duplicate"):
         pca.frames(1)
 
 
 def test_a_radius_for_each_point():
     points = Sphere(2).sample(300, seed=0)
-    graph = radius_graph(points, 0.6)
-    radii = np.random.default_rng(0).uniform(0.3, 0.6, 300)
-    pca = local_pca(points, graph, radii)
-    counts = [(graph.distances[graph.rows == i] < radii[i]).sum() for i in range(300)]
-    assert np.array_equal(pca.counts, counts)
+    graph = ball_graph(points, 0.6)
+    radii = torch.from_numpy(np.random.default_rng(0).uniform(0.3, 0.6, 300))
+    pca = local_pca.local_pca(torch.from_numpy(points), graph, radii)
+    counts = [int((graph.distances[graph.rows == i] < radii[i]).sum()) for i in range(300)]
+    assert pca.counts.tolist() == counts
 
 
 def test_points_without_neighbours_have_no_variance():
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [50.0, 50.0]])
-    pca = local_pca(points, radius_graph(points, 2.0), 2.0)
+    pca = pca_within(points, 2.0)
     assert pca.counts.tolist() == [2, 2, 2, 0]
     assert pca.total[3] == 0 and not pca.variances[3].any()
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import thin_shapes
 import torch
+from clouds import ball_graph, cloud_of
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import AccuracyWarning, TangentBundleWarning
-from tangentbundle.geometry.graph import radius_graph
 from tangentbundle.geometry.holonomy import (
     added_energy,
     sampled_triangles,
@@ -38,6 +38,11 @@ def tangent_frames(normals, seed):
     return np.linalg.qr(columns)[0][:, :, 1:]
 
 
+def turns_of(frames, triangles):
+    """Those of an array of frames."""
+    return turns_around_triangles(torch.from_numpy(np.ascontiguousarray(frames)), triangles)
+
+
 def built(points, dim):
     """A bundle of automatic scale, and whether it warned of its accuracy."""
     with warnings.catch_warnings(record=True) as caught:
@@ -51,13 +56,13 @@ def built(points, dim):
 def test_small_triangles_turn_by_their_curvature(dim, radius):
     """With exact tangent spaces a sphere has the holonomy of a sphere, in any frames."""
     normals = Sphere(dim).sample(4000, seed=dim)
-    graph = radius_graph(normals, 0.4)
-    triangles = sampled_triangles(normals, graph, 0.4)
-    turns = turns_around_triangles(tangent_frames(normals, seed=0), triangles)
+    graph = ball_graph(normals, 0.4)
+    triangles = sampled_triangles(cloud_of(normals), graph, 0.4)
+    turns = turns_of(tangent_frames(normals, seed=0), triangles)
     extents = np.full(len(triangles), radius**2)
-    expected = turns_on_sphere(radius * normals, triangles, extents, dim)
+    expected = turns_on_sphere(cloud_of(radius * normals), triangles, extents, dim)
     assert turns.mean() == pytest.approx(expected.mean(), rel=0.1)
-    other = turns_around_triangles(tangent_frames(normals, seed=1), triangles)
+    other = turns_of(tangent_frames(normals, seed=1), triangles)
     np.testing.assert_allclose(other, turns, atol=1e-12)
 
 
@@ -67,14 +72,14 @@ def test_flat_spaces_do_not_turn(dim):
     points = np.pad(rng.uniform(size=(800, dim)), ((0, 0), (0, 2)))
     turned = np.linalg.qr(rng.standard_normal((800, dim, dim)))[0]
     frames = np.concatenate([turned, np.zeros((800, 2, dim))], axis=1)
-    triangles = sampled_triangles(points, radius_graph(points, 0.3), 0.3)
-    np.testing.assert_allclose(turns_around_triangles(frames, triangles), 0.0, atol=1e-12)
+    triangles = sampled_triangles(cloud_of(points), ball_graph(points, 0.3), 0.3)
+    np.testing.assert_allclose(turns_of(frames, triangles), 0.0, atol=1e-12)
 
 
 def test_sampled_triangles_have_their_sides_in_the_graph():
     points = np.random.default_rng(0).uniform(size=(500, 3))
-    graph = radius_graph(points, 0.2)
-    triangles = sampled_triangles(points, graph, 0.2).numpy()
+    graph = ball_graph(points, 0.2)
+    triangles = sampled_triangles(cloud_of(points), graph, 0.2).numpy()
     edges = graph.to_scipy()
     assert len(triangles) > 1000
     for start, end in ((0, 1), (1, 2), (2, 0)):
@@ -85,24 +90,23 @@ def test_extents_are_those_of_components():
     """Spheres far from each other have the extents of each."""
     near, far = 2.0 * Sphere(2).sample(2000, seed=0), Sphere(2).sample(2000, seed=1) + 1000.0
     points = np.concatenate([near, far])
-    extents = squared_extents(points, radius_graph(points, 0.5)).numpy()
+    extents = squared_extents(cloud_of(points), ball_graph(points, 0.5)).numpy()
     np.testing.assert_allclose(extents, np.repeat([4.0, 1.0], 2000), rtol=0.02)
 
 
 def test_added_energy_does_not_depend_on_unit_orientation_and_frames():
     points = Torus(1.0, 0.05).sample(3000, seed=0)
     bundle, _ = built(points, 2)
-    cloud, graph, radius = bundle.sorted_points, bundle.sorted_graph, bundle.eps**0.5
-    energy = added_energy(cloud, bundle.sorted_frames, graph, radius)
+    graph, radius = bundle.sorted_graph, bundle.eps**0.5
+    matrices = bundle.tangent_frames.matrices
+    energy = added_energy(bundle.cloud, matrices, graph, radius)
     rng = np.random.default_rng(0)
     turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     gauge = np.linalg.qr(rng.standard_normal((3000, 2, 2)))[0]
-    moved = 100.0 * cloud @ turn.T + 5.0
-    frames = turn @ bundle.sorted_frames @ gauge
-    scaled = radius_graph(moved, 100.0 * radius)
+    moved = cloud_of(100.0 * bundle.cloud.points.numpy() @ turn.T + 5.0)
+    frames = torch.from_numpy(turn @ matrices.numpy() @ gauge)
+    scaled = moved.within(100.0 * radius)
     assert added_energy(moved, frames, scaled, 100.0 * radius) == pytest.approx(energy, rel=1e-6)
-    tensor = torch.from_numpy(np.ascontiguousarray(bundle.sorted_frames))
-    assert added_energy(cloud, tensor, graph, radius) == pytest.approx(energy, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(12))

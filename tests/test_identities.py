@@ -45,7 +45,7 @@ def dense(lap):
 
 
 def test_transport_is_orthogonal_with_transposed_reverse(bundle, dtype):
-    blocks = bundle.connection.blocks()
+    blocks = bundle.connection.blocks().numpy()
     assert blocks.dtype == dtype
     assert np.abs(blocks.swapaxes(1, 2) @ blocks - np.eye(bundle.rank)).max() < ROUNDING[dtype]
     assert np.array_equal(blocks[reverse_edges(bundle.sorted_graph)].swapaxes(1, 2), blocks)
@@ -77,7 +77,8 @@ def test_rows_are_averages(bundle, dtype):
     # The same weights by hand, in the user's order.
     graph = bundle.graph
     kernel = np.zeros((n, n))
-    kernel[graph.rows, graph.indices] = bundle.kernel(graph.distances / np.sqrt(bundle.eps))
+    weights_of_edges = bundle.weights.kernel(graph.distances / np.sqrt(bundle.eps))
+    kernel[graph.rows, graph.indices] = weights_of_edges
     degree = kernel.sum(axis=1)
     normalised = kernel / np.outer(degree, degree)
     mass = normalised.sum(axis=1)
@@ -102,7 +103,7 @@ def test_the_series_of_the_logarithm(bundle, lap, dense, dtype):
 
 def average_matrix(lap):
     eye = torch.eye(lap.shape[0], dtype=lap.dtype).reshape(lap.num_points, lap.rank, -1)
-    return lap.average(eye).reshape(lap.shape).double()
+    return lap.averaged(eye).reshape(lap.shape).double()
 
 
 def test_product_equals_dense_and_scipy_forms(lap, dense, dtype):
@@ -162,7 +163,7 @@ def test_numpy_in_numpy_out_and_torch_in_torch_out(space, dtype):
     for kind in (np.ndarray, torch.Tensor):
         points = bundle.points if kind is np.ndarray else torch.from_numpy(bundle.points)
         signal = x if kind is np.ndarray else torch.from_numpy(x)
-        other = TangentBundle.from_points(points, dim=space.dim, kernel=bundle.kernel)
+        other = TangentBundle.from_points(points, dim=space.dim, kernel=bundle.weights.kernel)
         values = [
             other.points,
             other.frames,

@@ -1,8 +1,10 @@
 """What is loaded: the library when it is imported, nothing heavy for the tool's help."""
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import netCDF4
 import pytest
@@ -67,27 +69,44 @@ def test_the_library_loads_no_optional_packages():
 
 
 def test_every_public_name_is_there():
-    modules = {
-        "distributed",
-        "earth",
-        "estimators",
-        "forecast",
-        "interop",
-        "io",
-        "plot",
-        "testing",
-        "training",
-    }
-    assert (
-        all(getattr(tb, name) is not None for name in dir(tb))
-        and {*dir(tb)} == {*tb.__all__} | modules
-    )
-    with pytest.raises(AttributeError, match=r"'tangentbundel'.*Did you mean 'TangentBundle'"):
-        _ = tb.tangentbundel
-    with pytest.raises(AttributeError, match=r"'Denoise'.*Did you mean 'FieldDenoiser'"):
-        _ = tb.Denoise
-    with pytest.raises(AttributeError, match=r"'zzz'\.$"):
+    assert all(getattr(tb, name) is not None for name in dir(tb))
+    assert {*dir(tb)} == {*tb.__all__} and len({*tb.HOMES} & {*tb.MODULES}) == 0
+    for name in ("smooth", "decompose", "Grid"):
+        assert name in dir(tb.earth)
+    with pytest.raises(AttributeError, match=r"no attribute 'zzz'$"):
         _ = tb.zzz
+
+
+def test_type_checkers_see_every_public_name():
+    """The imports under TYPE_CHECKING are those that happen at run time."""
+    tree = ast.parse(Path(tb.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    imported = {
+        alias.name: f".{node.module or ''}"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported == tb.HOMES | dict.fromkeys(tb.MODULES, ".")
+
+
+def test_internal_modules_are_imported_by_name():
+    code = (
+        "import tangentbundle as tb\n"
+        "hidden = [name for name in ('memory', 'files', 'saving') if not hasattr(tb, name)]\n"
+        "import tangentbundle.memory\n"
+        "print(json.dumps([hidden, hasattr(tb, 'memory')]), file=sys.stderr)"
+    )
+    assert run(code)[0] == [["memory", "files", "saving"], True]
+
+
+@pytest.mark.parametrize(
+    "name, meant", [("tangentbundel", "TangentBundle"), ("FieldDenoise", "FieldDenoiser")]
+)
+def test_similar_names_are_suggested(name, meant):
+    line = f"import tangentbundle as tb; tb.{name}"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True)
+    assert done.stderr.rstrip().endswith(f"Did you mean: {meant!r}?")
 
 
 def test_every_method_is_a_name_of_tb():
@@ -112,7 +131,6 @@ MISTAKES = {
     "no standard deviation": ("denoise", "field.csv", "--noise", "-1", "-o", "out.csv"),
     "no seed": ("denoise", "field.csv", "--seed", "-1", "-o", "out.csv"),
     "no report": ("inspect", "field.csv", "--report", "out.pdf"),
-    "no processes": ("reproduce", "torus", "--jobs", "0"),
     "no second file": ("interpolate", "field.csv", "--at", "none.csv", "-o", "out.csv"),
     "no variable": ("filter", "wind.nc", "--vectors", "a,b", "--heat", "1", "-o", "out.nc"),
     "no dimension": ("filter", "wind.nc", "--select", "lev=500", "--heat", "1", "-o", "out.nc"),

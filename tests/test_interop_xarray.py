@@ -82,8 +82,9 @@ def test_levels_and_members_are_computed_each_by_itself():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(MissingColumnsError, match=r"t2m.*vectors=\(\"EAST\"") as found:
+    with pytest.raises(MissingColumnsError, match=r"t2m.*vectors=\('EAST'") as found:
         rotation()[["t2m"]].tangentbundle.smooth("500 km")
+    assert found.value.remedy.arguments["vectors"].example == ("EAST", "NORTH")
     assert "--" not in str(found.value)  # options of the tool
     with pytest.raises(MissingColumnsError, match="speed"):
         rotation().tangentbundle.denoise(vectors=("speed", "va"))

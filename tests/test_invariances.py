@@ -7,7 +7,7 @@ import torch
 
 import tangentbundle as tb
 from tangentbundle.calculus import singular_points, streamlines
-from tangentbundle.calculus.topology import has_boundary
+from tangentbundle.calculus.boundary import has_boundary
 from tangentbundle.errors import InvalidInputError, TooFewPointsError
 from tangentbundle.estimators import (
     Ambient,
@@ -138,7 +138,7 @@ def test_bundles_and_derivatives_do_not_depend_on_the_origin(name, offset):
 def test_clouds_of_coincident_points_are_those_without_extent(offset):
     """Not those that are small beside the distance of the origin."""
     cloud = 2.0**10 * np.ceil(offset) + np.random.default_rng(0).integers(0, 4, (30, 3))
-    assert clouds_at_once([cloud], 2, neighbors=12).points.isfinite().all()
+    assert clouds_at_once([cloud], 2, neighbors=12).numbered.points.isfinite().all()
     with pytest.raises(TooFewPointsError, match="coincide"):
         clouds_at_once([np.full((30, 3), offset + 0.1)], 2, neighbors=12)
 
@@ -149,7 +149,7 @@ def test_what_classifiers_see_does_not_depend_on_the_origin(offset):
     here, there = (
         clouds_at_once([cloud + moved for cloud in clouds], 2) for moved in (0.0, offset)
     )
-    torch.testing.assert_close(here.points, there.points, rtol=0, atol=1e-8)
+    torch.testing.assert_close(here.numbered.points, there.numbered.points, rtol=0, atol=1e-8)
     torch.testing.assert_close(here.radii, there.radii, rtol=1e-6, atol=0)
 
 

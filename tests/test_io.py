@@ -39,7 +39,8 @@ from tangentbundle.io import (
     read_field,
     write_field,
 )
-from tangentbundle.io.field import distinct_rows
+from tangentbundle.io.checks import distinct_rows
+from tangentbundle.io.datasets import from_dataset
 from tangentbundle.report import check_report
 
 SPHERE = tb.manifolds.Sphere(2)
@@ -148,7 +149,7 @@ def test_tables_keep_other_columns_names_and_units(tmp_path):
     table["u10 [m/s]"], table["v10 [m/s]"] = UV[0].T
     table.to_csv(tmp_path / "a.csv", index=False, sep=";")
     field = read_field(tmp_path / "a.csv")
-    assert field.units == "m/s" and any("guessed" in note for note in field.notes)
+    assert field.units == "m/s" and any("guessed" in note.problem for note in field.notes)
     write_field(field.with_vectors(2 * field.vectors), tmp_path / "b.csv")
     again = pd.read_csv(tmp_path / "b.csv")
     assert list(again.columns) == list(table.columns) and list(again["station"]) == list(
@@ -305,9 +306,7 @@ def test_datasets_of_speed_and_direction_stay_so(unit, suffix, tmp_path):
         assert np.allclose(again.ff, 10) and np.allclose(again.dd, west)
     assert np.allclose(field.values, [5, 0])
     with pytest.raises(InvalidInputError, match="wind_to_direction"):
-        tb.io.datasets.from_dataset(
-            ds.assign(dd=ds.dd.assign_attrs(standard_name="wind_to_direction")), Request()
-        )
+        from_dataset(ds.assign(dd=ds.dd.assign_attrs(standard_name="wind_to_direction")), Request())
 
 
 def written(ds, kind, path):
@@ -454,7 +453,7 @@ def test_bad_files(name, tmp_path):
 def test_rows_are_dropped_when_asked(tmp_path):
     (tmp_path / "a.csv").write_text(HEADER + ROWS + "7,7,,0,0,1\n" + ROW.format(2, 4))
     field = read_field(tmp_path / "a.csv", Request(drop_missing=True, drop_duplicates=True))
-    assert len(field.space) == 5 and sum("left out" in note for note in field.notes) == 2
+    assert len(field.space) == 5 and sum("left out" in note.problem for note in field.notes) == 2
     write_field(field, tmp_path / "b.csv")
     assert len(pd.read_csv(tmp_path / "b.csv")) == 5
 

@@ -32,7 +32,9 @@ OBJ = {
 def test_obj_files_of_many_kinds_are_read(name, tmp_path):
     (tmp_path / "a.obj").write_text(OBJ[name], encoding="latin-1")
     field = read_field(tmp_path / "a.obj", BARE)
-    assert field.values is None and field.notes == ("faces of 4 corners split into triangles: 2",)
+    assert field.values is None and [note.problem for note in field.notes] == [
+        "faces of 4 corners split into triangles: 2"
+    ]
     assert np.array_equal(field.space.points[6], [1, 1, 1])
     assert {tuple(sorted(face)) for face in field.space.faces.tolist()} == {
         (0, 2, 3),
@@ -55,7 +57,7 @@ def test_data_of_polygons_is_averaged(tmp_path):
     )
     assert len(field.space.faces) == 8 and np.allclose(field.values[0, 5], 5)
     assert ((field.values[0, :5] > 1) & (field.values[0, :5] < 5)).all()
-    assert field.space.bundle().mesh.boundary == 0
+    assert field.space.bundle().weights.mesh.boundary == 0
 
 
 def test_ply_files_may_name_their_faces_vertex_index(tmp_path):
@@ -122,12 +124,13 @@ def test_vertices_at_one_place_are_merged_when_asked(suffix, tmp_path):
     ):
         read_field(tmp_path / f"a.{suffix}")
     field = read_field(tmp_path / f"a.{suffix}", Request(drop_duplicates=True))
-    assert (
-        len(field.space) == len(vertices)
-        and "triangles left out, as their corners coincide: 1" in field.notes
-    )
+    assert len(field.space) == len(
+        vertices
+    ) and "triangles left out, as their corners coincide: 1" in [
+        note.problem for note in field.notes
+    ]
     assert np.allclose(field.vectors[0], np.cross(field.space.points, [0, 0, 1]))
-    assert field.space.bundle().mesh.boundary == 0
+    assert field.space.bundle().weights.mesh.boundary == 0
     write_field(field, tmp_path / f"b.{suffix}")
     again = read_field(tmp_path / f"b.{suffix}")
     assert np.array_equal(again.space.faces, field.space.faces) and np.allclose(

@@ -15,7 +15,13 @@ from pairwise import all_pairs
 
 import tangentbundle.interop.xarray  # noqa: F401
 from tangentbundle.datasets import load_wind
-from tangentbundle.errors import InvalidInputError, NonFiniteError, TangentBundleError, UnitsError
+from tangentbundle.errors import (
+    InvalidInputError,
+    MissingValuesNote,
+    NonFiniteError,
+    TangentBundleError,
+    UnitsError,
+)
 from tangentbundle.io import Globe, Request, read_field, write_field
 from tangentbundle.io.meshes import from_meshio
 from tangentbundle.units import conversion
@@ -242,7 +248,10 @@ def test_speeds_that_no_wind_has_are_missing(suffix, marker, tmp_path):
     path = tmp_path / f"a.{suffix}"
     never_a_number(lambda: read_field(path), dropped=False)
     field = read_field(path, Request(drop_missing=True))
-    assert len(field.space) == 23 and any("2 values above 500 m/s" in note for note in field.notes)
+    assert len(field.space) == 23 and any(
+        isinstance(note, MissingValuesNote) and "2 values above 500 m/s" in note.problem
+        for note in field.notes
+    )
 
 
 # Units.
@@ -309,7 +318,7 @@ def test_components_are_converted_to_one_unit(file, one, other, tmp_path):
     field = read_field(write_with_units(tmp_path / file, (one, other)))
     order = np.lexsort([field.space.lon, field.space.lat])
     assert field.units == one and np.allclose(field.values[0, order].T * UNITS[one], NUMBERS)
-    assert any("converted" in note for note in field.notes) == (UNITS[one] != UNITS[other])
+    assert any("converted" in note.problem for note in field.notes) == (UNITS[one] != UNITS[other])
     write_field(field.with_vectors(2 * field.vectors), tmp_path / f"again-{file}")
     again = read_field(tmp_path / f"again-{file}")
     order = np.lexsort([again.space.lon, again.space.lat])
@@ -345,7 +354,7 @@ def test_unknown_units(file, tmp_path):
             read_field(path)
     field = read_field(write_with_units(tmp_path / f"half-{file}", ("", "km/h")))
     assert field.units == "km/h" and any(
-        "u has no unit: km/h assumed" in note for note in field.notes
+        "u has no unit: km/h assumed" in note.problem for note in field.notes
     )
 
 

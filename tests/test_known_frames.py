@@ -259,7 +259,7 @@ def test_given_frames_are_kept(dtype):
     bundle = TangentBundle.from_frames(points, frames)
     np.testing.assert_array_equal(bundle.frames, frames)
     assert bundle.frames.dtype == dtype
-    assert bundle.dim == bundle.rank == 2 and bundle.pca is None and bundle.eps_pca is None
+    assert bundle.dim == bundle.rank == 2 and bundle.estimate is None
 
 
 X = Sphere(2).sample(50, seed=0)

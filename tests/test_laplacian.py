@@ -5,7 +5,7 @@ import pytest
 import torch
 from spaces import bundle_of
 
-from tangentbundle import ConnectionLaplacian, Heat, LinearOperator, TangentBundle, join
+from tangentbundle import Heat, Laplacian, LinearOperator, TangentBundle, join
 from tangentbundle.errors import (
     DTypeError,
     InvalidInputError,
@@ -27,7 +27,7 @@ def signal(*shape, seed=0):
 
 
 def test_is_a_linear_operator():
-    assert isinstance(LAP, LinearOperator) and isinstance(LAP, ConnectionLaplacian)
+    assert isinstance(LAP, LinearOperator) and isinstance(LAP, Laplacian)
     assert LAP.shape == (2 * N, 2 * N) and LAP.dtype == torch.float64 and LAP.device.type == "cpu"
     assert LAP.adjoint is LAP
     assert "rank 2" in repr(LAP) and "float64" in repr(LAP)
@@ -131,7 +131,7 @@ def test_bad_signals(x, error, match):
 )
 def test_tensors_that_do_not_fit_are_refused_by_all_products(shape):
     x = torch.zeros(shape, dtype=torch.float64)
-    for action in (LAP.apply, LAP.average, join([LAP, LAP]).apply):
+    for action in (LAP.apply, LAP.averaged, join([LAP, LAP]).apply):
         with pytest.raises(ShapeError, match="must have shape"):
             action(x)
     with pytest.raises(DTypeError, match="never mixed"):

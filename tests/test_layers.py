@@ -24,16 +24,19 @@ ORDER = [
     "download",
     "timeline",
     "units",
+    "winds",
+    "formats",
     "geometry",
     "manifolds",
     "operators",
     "sheaf",
-    "diagnostics",
     "calculus",
+    "diagnostics",
     "batch",
-    "bundle_operators",
+    "signals",
+    "edge_weights",
     "bundle",
-    "differentiable",
+    "spaces",
     "filters",
     "nn",
     "architecture",
@@ -47,10 +50,9 @@ ORDER = [
     "plot",
     "interop",
     "distributed",
-    "experiments",
+    "results",
     "report",
     "testing",
-    "api",
     "__init__",
     "cli",
     "__main__",
@@ -88,6 +90,17 @@ def imports(source: str, module: str, is_package: bool, known: set[str]) -> set[
             members = {f"{source_module}.{alias.name}" for alias in node.names}
             found |= (members & known) | ({source_module} if members - known else set())
     return (found & known) - {module}
+
+
+def packages_used(source: str) -> set[str]:
+    """The names of the packages that a source imports absolutely, also inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
 
 
 def library() -> dict[str, set[str]]:
@@ -130,6 +143,15 @@ def test_no_cycles():
     TopologicalSorter(LIBRARY).prepare()
 
 
+def test_the_library_knows_nothing_beside_it():
+    """Experiments, benchmarks and stress tests use the library; it does not use them."""
+    beside = {"experiments", "benchmarks", "harness", "stress"}
+    assert packages_used("import stress.kills\nfrom experiments.base import draw") & beside
+    for package in ("tangentbundle", "tangentbundle_cli"):
+        for path in (SOURCE / package).rglob("*.py"):
+            assert packages_used(path.read_text()) & beside == set(), path
+
+
 def test_the_reader_of_imports_reads():
     known = {
         "tangentbundle",
@@ -162,7 +184,7 @@ def test_the_rules_can_fail():
     assert (
         later(
             "tangentbundle.geometry.graph",
-            {"tangentbundle.errors", "tangentbundle.geometry.search"},
+            {"tangentbundle.errors", "tangentbundle.geometry.tree_search"},
         )
         == set()
     )

@@ -10,7 +10,7 @@ from test_known_frames import icosphere
 import tangentbundle as tb
 from tangentbundle.distributed import DistributedBundle
 from tangentbundle.errors import TangentBundleError
-from tangentbundle.geometry import pipeline
+from tangentbundle.geometry import cloud as cloud_module
 from tangentbundle.manifolds import Sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
@@ -61,7 +61,7 @@ def too_few_for_frames(order):
 
 def too_few_for_frames_on_a_device(order):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pipeline, "use_triton", lambda device: True)
+        patched.setattr(cloud_module, "use_triton", lambda device: True)
         points = torch.from_numpy(sphere_with_outliers(2.0)[order])
         tb.TangentBundle.from_points(points, dim=2, eps=9.0, eps_pca=0.36)
 

@@ -39,9 +39,8 @@ def test_on_functions_it_is_a_graph_network(method):
     points = torch.as_tensor(scalar.points)
     distances = torch.cdist(points, points)
     inside = (distances**2 <= scalar.eps) & ~torch.eye(len(points), dtype=torch.bool)
-    weights = torch.where(
-        inside, torch.from_numpy(scalar.kernel((distances / scalar.eps**0.5).numpy())), 0.0
-    )
+    kernel = scalar.weights.kernel
+    weights = torch.where(inside, kernel(distances / scalar.eps**0.5), 0.0)
     degree = weights.sum(1)
     weights = weights / (degree[:, None] * degree)
     average = weights / weights.sum(1, keepdim=True)

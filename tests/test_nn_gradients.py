@@ -10,7 +10,6 @@ from pairwise import all_pairs
 
 import tangentbundle as tb
 from tangentbundle import nn
-from tangentbundle.filters import apply_bank, merge_bank
 from tangentbundle.manifolds import Sphere
 from tangentbundle.testing import random_signal, relative_error
 
@@ -89,12 +88,11 @@ def test_merging_is_the_transpose_of_a_bank(kind, name):
     operator, method = OPERATORS[kind](), METHODS[name]
     filters = [tb.Heat(0.1), tb.FIR([0.5, -1.0, 0.3], 0.2), tb.Heat(0.7)]
     x, ys = random_signal(operator), [random_signal(operator, seed=s) for s in (1, 2, 3)]
-    merged = merge_bank(filters, operator, ys, method)
+    merged = operator.merge(filters, ys, method)
     single = sum(h(operator, y, method) for h, y in zip(filters, ys, strict=True))
     assert relative_error(merged, single) < 1e-12
     left = sum(
-        operator.inner(y, o)
-        for y, o in zip(ys, apply_bank(filters, operator, x, method), strict=True)
+        operator.inner(y, o) for y, o in zip(ys, operator.evaluate(filters, x, method), strict=True)
     )
     assert relative_error(operator.inner(merged, x), left) < 1e-11
 
@@ -231,7 +229,7 @@ def test_matrices_are_kept_once_for_all_layers():
 
 def test_which_method_networks_choose():
     """Matrices for small bundles; not where padding to the largest would make them large."""
-    from tangentbundle.nn.conv import DENSE_SIZE, network_method
+    from tangentbundle.nn.evaluation import DENSE_SIZE, network_method
 
     class Sized(tb.operators.Identity):
         """An operator of which only the sizes matter."""

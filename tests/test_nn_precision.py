@@ -86,11 +86,18 @@ def test_training_under_autocast(tmp_path):
 
     def loss(net, batch):
         with torch.autocast("cpu", torch.bfloat16):
-            return tb.training.squared_error(net, batch)
+            *inputs, target = batch
+            return tb.training.squared_error(net(*inputs), target)
 
     net = nn.TNN([1, 4, 1], step=0.1)
     result = tb.fit(
-        net, [(x, lap, 0.5 * x)], loss, epochs=25, lr=0.1, checkpoint=tmp_path, progress=False
+        net,
+        [(x, lap, 0.5 * x)],
+        tb.training.BatchLoss(loss),
+        epochs=25,
+        lr=0.1,
+        checkpoint=tmp_path,
+        progress=False,
     )
     assert result.best < 0.2 * result.history["training loss"][0]
 
@@ -105,7 +112,7 @@ def test_operators_are_exact_under_autocast(half):
         "adjoint": bundle(torch.float32).gradient().adjoint,
         "joined": tb.join([bundle(torch.float32).laplacian()] * 2),
     }.items():
-        x = numbers(operator.num_points, operator.rank, 2, dtype=torch.float32).requires_grad_()
+        x = numbers(operator.num_points, operator.in_rank, 2, dtype=torch.float32).requires_grad_()
         (slope,) = torch.autograd.grad((operator @ x).square().sum(), x)
         with torch.autocast("cpu", half):
             y = operator @ x
@@ -249,7 +256,7 @@ def test_weights_for_each_channel_fit_every_layer_or_are_refused(kind):
 FILTER_METHODS = [None, tb.Exact(), tb.Dense(), tb.Chebyshev()]
 
 
-class Matrix(tb.operators.LinearOperator):
+class Matrix(tb.operators.SquareOperator):
     """A self-adjoint operator of a user's own, by a dense product, which autocast would round."""
 
     def __init__(self, matrix):

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 import tangentbundle as tb
 from tangentbundle import nn
 from tangentbundle.errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
-from tangentbundle.nn.sheaf_maps import graph_of
-from tangentbundle.nn.sheaf_networks import connection
+from tangentbundle.nn.sheaf_inputs import graph_of
+from tangentbundle.nn.sheaf_networks import connection_laplacian
 from tangentbundle.operators import BlockDegrees, ScalarDegrees
 from tangentbundle.testing import assert_gauge_equivariant, relative_error
 
@@ -205,9 +205,9 @@ def test_operators_are_built_once_and_again_when_something_changes():
     conv, x = nn.TangentConv(1, 1), torch.randn(3, 2, 1)
     edge_index, transport = torch.tensor([[0, 1], [1, 2]]), torch.eye(2).repeat(2, 1, 1)
     first = conv(x, edge_index, transport)
-    operator = connection(edge_index, transport, None, 3)
-    assert connection(edge_index, transport, None, 3) is operator
-    assert connection(edge_index, transport, torch.ones(2), 3) is not operator
+    operator = connection_laplacian(edge_index, transport, None, 3)
+    assert connection_laplacian(edge_index, transport, None, 3) is operator
+    assert connection_laplacian(edge_index, transport, torch.ones(2), 3) is not operator
     transport[0] = -torch.eye(2)
     assert not torch.allclose(conv(x, edge_index, transport), first)
     assert (
@@ -306,7 +306,11 @@ def test_maps_that_are_not_finite_name_their_layer():
         (lambda net, x: net(x, torch.cat([EDGES, EDGES], 1)), InvalidInputError, "twice"),
         (lambda net, x: net(x, EDGES, weights(3)), ShapeError, "edge_weight"),
         (lambda net, x: net(x[:0], EDGES[:, :0]), InvalidInputError, "num_nodes"),
-        (lambda net, x: nn.SheafLearner(2, features=3).double()(x, EDGES), ShapeError, r"\(n, 3\)"),
+        (
+            lambda net, x: nn.SheafLearner(2, in_channels=3).double()(x, EDGES),
+            ShapeError,
+            r"\(n, 3\)",
+        ),
         (lambda net, x: nn.SheafConv(6, 4)(normal(N, 6), EDGES), DTypeError, "float32"),
         (lambda net, x: nn.SheafConv(6, 4)(x.numpy(), EDGES), ShapeError, "tensor"),
         (lambda net, x: net(x, EDGES.numpy()), InvalidInputError, "torch tensors"),

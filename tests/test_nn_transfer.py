@@ -179,7 +179,7 @@ def test_parts_remember_their_arguments():
     """Also those whose constructor is inherited: a network could not be saved otherwise."""
     assert nn.Coordinatewise(torch.relu).arguments == {"function": torch.relu}
     assert nn.AmbientThenProject().arguments == {"function": torch.tanh}
-    assert nn.NormTanh().arguments == nn.Linear().arguments == {}
+    assert nn.NormTanh().arguments == nn.NoActivation().arguments == {}
     net = nn.TNN([1, 2, 1], 3, step=0.5, activation=nn.NormTanh())
     given = net.arguments
     assert (

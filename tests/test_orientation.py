@@ -5,9 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 import tangentbundle as tb
-from tangentbundle.calculus.topology import UPWARD, orientation
+from tangentbundle.calculus.orientation import UPWARD, orientation
 from tangentbundle.testing import random_orthogonal
 
 SEEDS = range(6)
@@ -75,8 +76,10 @@ def test_sheets_in_space_face_upward(normal):
             tb.TangentBundle.from_points(points, dim=2),
             tb.TangentBundle.from_frames(points, frames),
         ):
-            bases = bundle.sorted_frames
-            normals = orientation(bundle)[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
+            bases = bundle.tangent_frames.matrices.numpy()
+            normals = orientation(bundle).numpy()[:, None] * np.cross(
+                bases[:, :, 0], bases[:, :, 1]
+            )
             assert (normals @ UPWARD > 0).all()
 
 
@@ -101,8 +104,8 @@ def planes_parallel_to_the_first_side(dims, count=4):
 
 def oriented_plane(bundle):
     """The mean of the oriented unit areas, an antisymmetric matrix."""
-    bases = bundle.sorted_frames
-    areas = np.einsum("n,nx,ny->xy", orientation(bundle), bases[:, :, 0], bases[:, :, 1])
+    bases = bundle.tangent_frames.matrices.numpy()
+    areas = np.einsum("n,nx,ny->xy", orientation(bundle).numpy(), bases[:, :, 0], bases[:, :, 1])
     return (areas - areas.T) / bundle.num_points
 
 
@@ -166,11 +169,11 @@ def test_closed_surfaces_face_outward(space, n):
         for seed in SEEDS:
             points = space.sample(n, seed=seed)
             bundle = tb.TangentBundle.from_points(points @ turn.T + seed, dim=2)
-            bases = bundle.sorted_frames
+            bases = bundle.tangent_frames.matrices.numpy()
             normals = (
-                orientation(bundle)[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
+                orientation(bundle).numpy()[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
             ) @ turn
-            places = points[bundle.curve_order]
+            places = points[bundle.cloud.curve_order]
             if isinstance(space, tb.manifolds.Torus):  # from the circle in the middle of the tube
                 places = (
                     places - places * [1, 1, 0] / np.linalg.norm(places[:, :2], axis=1)[:, None]
@@ -185,9 +188,9 @@ def test_each_component_is_oriented_by_itself():
     )
     with pytest.warns(tb.errors.DisconnectedWarning):
         bundle = tb.TangentBundle.from_points(points, dim=2, neighbors=20)
-    bases = bundle.sorted_frames
-    normals = orientation(bundle)[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
-    normals = bundle._unsorted(normals)
+    bases = bundle.tangent_frames.matrices.numpy()
+    normals = orientation(bundle).numpy()[:, None] * np.cross(bases[:, :, 0], bases[:, :, 1])
+    normals = bundle.cloud.in_user_order(torch.from_numpy(normals)).numpy()
     assert (np.einsum("na,na->n", normals[:300], points[:300]) > 0).all()
     assert (normals[300:, 2] > 0.9).all()
 

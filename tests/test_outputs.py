@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 import tangentbundle as tb
 from tangentbundle import plot
 from tangentbundle.errors import BusyFolderError, OutputError
-from tangentbundle.io import Cloud, Field, Summary, write_field
+from tangentbundle.io import Cloud, Field, write_field
 from tangentbundle.report import write_report
+from tangentbundle.results import Result
 from tangentbundle_cli import app
 
 POINTS = tb.manifolds.Sphere(2).sample(40, seed=0)
@@ -28,7 +29,7 @@ def network(path, version):
 
 
 def report(path, version):
-    write_report(Summary("doctor", line=f"version {version}"), path)
+    write_report(Result("doctor", line=f"version {version}"), path)
 
 
 def figure(path, version):

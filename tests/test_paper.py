@@ -53,13 +53,17 @@ def test_every_numbered_item_has_a_row():
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_named_objects_and_tests_exist(row):
-    """A row has five cells: item, what it is, status, objects of the library, and a test."""
+    """A row has five cells: item, what it is, status, objects of the library or experiments, and a
+    test."""
     _, _, status, objects, test = row
     assert status.split(":")[0] in ("as printed", "corrected", "extended")
     names = re.findall(r"`([^`]+)`", objects)
     assert names
     for name in names:
-        assert resolve_name("tangentbundle." + name.partition("(")[0]) is not None
+        path = name.partition("(")[0]
+        if not path.startswith("experiments."):
+            path = f"tangentbundle.{path}"
+        assert resolve_name(path) is not None
     file, _, function = test.strip("`").partition("::")
     assert re.search(rf"^ *def {function}\(", (TESTS / file).read_text(), re.MULTILINE)
 
@@ -139,7 +143,7 @@ def test_the_filter_of_figure_4():
 
 
 ACTIVATIONS = {
-    "Linear": tb.nn.Linear(),
+    "NoActivation": tb.nn.NoActivation(),
     "NormTanh": tb.nn.NormTanh(),
     "Coordinatewise": tb.nn.Coordinatewise(torch.tanh),
     "AmbientThenProject": tb.nn.AmbientThenProject(torch.tanh),

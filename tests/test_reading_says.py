@@ -15,8 +15,7 @@ from tangentbundle.errors import (
     SuspiciousDataWarning,
     UnitsError,
 )
-from tangentbundle.io import Request, read_field, write_field
-from tangentbundle.io.field import warn_if_suspicious
+from tangentbundle.io import Request, read_field, warn_if_suspicious, write_field
 
 PAIRS = {
     "levels": ("u850", "v850"),

@@ -14,8 +14,9 @@ import typer
 from tool import run
 
 import tangentbundle as tb
-from tangentbundle.io import Cloud, Field, Globe, Summary
+from tangentbundle.io import Cloud, Field, Globe
 from tangentbundle.report import write_report
+from tangentbundle.results import Chart, Eigenfields, Result
 from tangentbundle_cli import app
 
 pytest.importorskip("plotly")
@@ -82,7 +83,10 @@ def forecast_of(wind):
         {"lead": k, "error": 2.0 - 1.0 / k, "persistence": 2.5, "climatology": 2.0}
         for k in (1, 2, 3)
     ]
-    return Summary("forecast", before=before, after=after, data={"skill": skill})
+    chart = Chart(
+        "Skill", "Errors.", lambda axes: tb.plot.curves.skill(skill, before.units, axes=axes)
+    )
+    return Result("forecast", before=before, future=after, charts=[chart])
 
 
 def specs(page: str) -> list[dict]:
@@ -174,11 +178,11 @@ def test_notes_count_what_is_shown_and_points_without_vectors_have_no_arrows(tmp
         np.ones((3, 600, 3)),
         np.arange(5.0),
     )
-    write_report(Summary("inspect", before=Field(space)), tmp_path / "points.html")
+    write_report(Result("inspect", before=Field(space)), tmp_path / "points.html")
     page = (tmp_path / "points.html").read_text()
     assert ">points</p>" in page and "<h2>Points</h2>" in page and "have arrows" not in page
     write_report(
-        Summary("spectrum", before=Field(space), modes=modes, eigenvalues=values),
+        Result("spectrum", before=Field(space), eigenfields=Eigenfields(values, modes)),
         tmp_path / "modes.html",
     )
     page = (tmp_path / "modes.html").read_text()
@@ -204,7 +208,7 @@ def test_a_report_is_whole_or_not_there(tmp_path, monkeypatch):
         lambda *a, **k: (_ for _ in ()).throw(OSError(28, "No space left on device")),
     )
     with pytest.raises(tb.errors.OutputError, match="No space left"):
-        write_report(Summary("doctor"), path)
+        write_report(Result("doctor"), path)
     assert [p.name for p in tmp_path.iterdir()] == [
         "a.html"
     ] and path.read_bytes() == b"<!doctype html>old"
@@ -374,7 +378,7 @@ def test_surfaces_are_shaded_and_turn_together(browser, folder):
     points = TORUS.sample(500, seed=0)
     field = Field(Cloud(points, ("x", "y", "z")), TORUS.tangent_field(points)[None])
     write_report(
-        Summary("filter", before=field, after=replace(field, values=0.5 * field.values)),
+        Result("filter", before=field, after=replace(field, values=0.5 * field.values)),
         folder / "torus.html",
     )
     visit = Visit(browser, folder / "torus.html")

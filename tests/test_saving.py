@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 import tangentbundle as tb
 from stress.damage import forge
-from tangentbundle.architecture import CLASSES
+from tangentbundle.architecture.registry import CLASSES
 from tangentbundle.errors import (
     DamagedFileError,
     DTypeError,
@@ -160,7 +160,10 @@ ARCHITECTURES = {
     "NaN as step": tnn(step=float("nan")),
     "wide layers": tnn(channels=[20_000, 20_000, 1]),
     "wide readout": tnn(
-        readout={"class": "InvariantReadout", "arguments": {"channels": 20_000, "outputs": 1}}
+        readout={
+            "class": "InvariantReadout",
+            "arguments": {"in_channels": 20_000, "out_channels": 1},
+        }
     ),
     "many layers": tnn(channels=[1] * 100_000),
     "many taps": tnn(taps=10**9),

@@ -8,6 +8,7 @@ import io
 import json
 import pathlib
 import sys
+from functools import partial
 
 import network_parts
 import numpy as np
@@ -17,14 +18,16 @@ from network_parts import FOREIGN, NETWORKS, bundle, inputs, outputs, parameter,
 from safetensors import safe_open
 
 import tangentbundle as tb
-from tangentbundle.architecture import Builder, Description, describe
+from tangentbundle.architecture.builder import Builder
+from tangentbundle.architecture.comparison import describe
+from tangentbundle.architecture.description import Description
+from tangentbundle.architecture.registry import FUNCTIONS
 from tangentbundle.errors import (
     DamagedFileError,
     ForeignPartError,
     InvalidInputError,
     NotSavedWarning,
 )
-from tangentbundle.nn.activations import FUNCTIONS
 
 nn = tb.nn
 
@@ -63,7 +66,8 @@ def test_every_pointwise_function_comes_back(name):
 
 def test_the_registry_has_every_class_of_the_library():
     seen = set()
-    for make in NETWORKS.values():
+    on_semigroups = partial(tb.nn.TNN, [1, 1], method=tb.Exponentials())
+    for make in (*NETWORKS.values(), on_semigroups):
         pending = [Description().encode(make())]
         while pending:
             value = pending.pop()
@@ -235,7 +239,7 @@ UNSAVEABLE = {
     ),
     "no readout": lambda: changed(lambda net: setattr(net, "readout", None)),
     "another activation": lambda: changed(
-        lambda net: net.layers[0].update({"activation": nn.Linear()})
+        lambda net: setattr(net.layers[0], "activation", nn.NoActivation())
     ),
     "another method": lambda: changed(
         lambda net: setattr(net.layers[0].conv, "method", tb.Exact())
@@ -254,7 +258,7 @@ def test_what_cannot_be_saved_is_refused_before_training(name, tmp_path):
         tb.save(net, tmp_path / "net")
     assert not list(tmp_path.iterdir())
 
-    def loss(net, batch):
+    def loss(prediction, target):
         raise AssertionError("training has begun")
 
     with pytest.raises(InvalidInputError, match="cannot be saved"):
@@ -265,7 +269,13 @@ def test_what_cannot_be_saved_is_refused_before_training(name, tmp_path):
 def test_replicas_that_cannot_be_saved_are_refused_before_training(tmp_path):
     nets = tb.training.Replicas(lambda seed: UNSAVEABLE["lambda"](), 2)
     with pytest.raises(InvalidInputError, match="cannot be saved"):
-        tb.fit(nets, [0], lambda net, batch: 1 / 0, checkpoint=tmp_path / "folder", progress=False)
+        tb.fit(
+            nets,
+            [0],
+            lambda prediction, target: 1 / 0,
+            checkpoint=tmp_path / "folder",
+            progress=False,
+        )
 
 
 def test_other_modules_and_trainings_without_files_are_free(tmp_path):
@@ -285,8 +295,10 @@ def test_replicas_with_every_part_can_be_saved_one_by_one(tmp_path):
     )
     lap = bundle(torch.float32).laplacian()
     x = torch.ones(2, 24, 2, 1)
-    losses = lambda net, batch: (net(x, lap) - 2 * x).square().mean(dim=(1, 2, 3))  # noqa: E731
-    tb.fit(nets, [0], losses, epochs=3, checkpoint=tmp_path / "folder", progress=False)
+    losses = lambda y, target: (y - target).square().mean(dim=(1, 2, 3))  # noqa: E731
+    tb.fit(
+        nets, [(x, lap, 2 * x)], losses, epochs=3, checkpoint=tmp_path / "folder", progress=False
+    )
     for replica in range(2):
         tb.save(nets[replica], tmp_path / "net")
         again = tb.load(tmp_path / "net", allow=FOREIGN)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import thin_shapes
+from clouds import ball_graph, cloud_of, equal
 
 from tangentbundle import TangentBundle
 from tangentbundle.errors import (
@@ -13,19 +14,16 @@ from tangentbundle.errors import (
     TangentBundleWarning,
     TooFewPointsError,
 )
-from tangentbundle.geometry.graph import radius_graph
+from tangentbundle.geometry.balls import Balls
+from tangentbundle.geometry.reach import Reach, least_neighbors
+from tangentbundle.geometry.sampled_neighbors import Neighborhoods
 from tangentbundle.geometry.scale import (
     MAX_NEIGHBORS,
-    Reach,
     automatic_neighbors,
-    ball_pca,
-    connecting_radius,
-    curvatures,
-    least_neighbors,
     radius_for_neighbors,
     target_neighbors,
 )
-from tangentbundle.geometry.search import nearest_distances, sample_rows
+from tangentbundle.geometry.widening import connecting_radius
 from tangentbundle.manifolds import FlatTorus, Sphere, SwissRoll, Torus
 
 
@@ -49,48 +47,50 @@ def test_never_more_neighbours_than_points(n):
 @pytest.mark.parametrize("k", [1, 5, 30])
 def test_radius_for_neighbors_is_the_median(k):
     points = np.random.default_rng(0).standard_normal((501, 2))
-    radius = radius_for_neighbors(points, k)
-    assert np.median(radius_graph(points, radius * (1 + 1e-12)).degrees) == k
-    assert np.median(radius_graph(points, radius * (1 - 1e-9)).degrees) < k + 0.5
+    radius = radius_for_neighbors(cloud_of(points), k)
+    assert np.median(ball_graph(points, radius * (1 + 1e-12)).degrees) == k
+    assert np.median(ball_graph(points, radius * (1 - 1e-9)).degrees) < k + 0.5
 
 
 def test_radius_for_neighbors_from_a_sample():
     points = Sphere(2).sample(20_000, seed=0)
-    degrees = radius_graph(points, radius_for_neighbors(points, 40)).degrees
+    cloud = cloud_of(points)
+    degrees = cloud.within(radius_for_neighbors(cloud, 40)).degrees
     assert np.median(degrees) == pytest.approx(40, abs=2)
-    rows = sample_rows(points)
-    assert len(rows) == len(set(rows.tolist())) < 20_000 and (np.diff(rows) > 0).all()
-    assert np.array_equal(rows, sample_rows(points))
-    assert np.array_equal(sample_rows(points[:7]), np.arange(7))
+    rows = cloud.sample_rows()
+    assert len(rows) == len(set(rows.tolist())) < 20_000 and (rows.diff() > 0).all()
+    assert equal(rows, cloud_of(points).sample_rows())
+    assert cloud_of(points[:7]).sample_rows().tolist() == [*range(7)]
 
 
 def test_too_few_points():
     with pytest.raises(TooFewPointsError, match="need at least 6 points, got 5"):
-        radius_for_neighbors(np.arange(5.0)[:, None], 5)
+        radius_for_neighbors(cloud_of(np.arange(5.0)[:, None]), 5)
 
 
 def test_connecting_radius_is_the_longest_gap():
     points = np.cumsum(np.random.default_rng(0).uniform(0.1, 1.0, 200))[:, None]
     gap = np.diff(points[:, 0]).max()
-    assert connecting_radius(points, radius_graph(points, 0.2), 2 * gap) == pytest.approx(gap)
+    radius = connecting_radius(cloud_of(points), ball_graph(points, 0.2), 2 * gap)
+    assert radius == pytest.approx(gap)
     plane = np.random.default_rng(1).uniform(size=(400, 2))
-    radius = connecting_radius(plane, radius_graph(plane, 0.02), 1.0)
-    assert not radius_graph(plane, radius * (1 + 1e-9)).components().any()
-    assert radius_graph(plane, radius * (1 - 1e-9)).components().any()
+    radius = connecting_radius(cloud_of(plane), ball_graph(plane, 0.02), 1.0)
+    assert not ball_graph(plane, radius * (1 + 1e-9)).components.any()
+    assert ball_graph(plane, radius * (1 - 1e-9)).components.any()
 
 
 def test_connecting_radius_of_coincident_points():
     points = np.repeat(np.array([[0.0], [1.0], [3.0]]), 5, axis=0)
-    assert connecting_radius(points, radius_graph(points, 2.5), 5.0) == pytest.approx(2.0)
+    assert connecting_radius(cloud_of(points), ball_graph(points, 2.5), 5.0) == pytest.approx(2.0)
 
 
 def test_pieces_far_apart_are_not_joined():
     points = np.concatenate([np.arange(100.0), 102.5 + np.arange(100.0), 1e6 + np.arange(100.0)])[
         :, None
     ]
-    graph = radius_graph(points, 1.5)
-    assert connecting_radius(points, graph, 3.0) == 1.0  # the longest edge there is
-    assert connecting_radius(points, graph, 4.0) == 3.5
+    graph = ball_graph(points, 1.5)
+    assert connecting_radius(cloud_of(points), graph, 3.0) == 1.0  # the longest edge there is
+    assert connecting_radius(cloud_of(points), graph, 4.0) == 3.5
 
 
 @pytest.mark.parametrize("space", [Sphere(1), Sphere(2), Sphere(3), Torus(), SwissRoll()], ids=repr)
@@ -98,7 +98,7 @@ def test_pieces_far_apart_are_not_joined():
 def test_automatic_scale_connects_and_is_local(space, n):
     bundle = TangentBundle.from_points(space.sample(n, seed=0), dim=space.dim)
     graph = bundle.sorted_graph
-    assert not graph.components().any()
+    assert not graph.components.any()
     assert np.median(graph.degrees) < 0.5 * n
 
 
@@ -115,7 +115,7 @@ def test_eps_has_the_unit_of_a_squared_length(factor):
     points = Torus().sample(800, seed=0)
     one, other = (TangentBundle.from_points(s * points) for s in (1.0, factor))
     assert other.eps == pytest.approx(factor**2 * one.eps, rel=1e-9)
-    assert other.eps_pca == pytest.approx(factor**2 * one.eps_pca, rel=1e-9)
+    assert other.estimate.eps_pca == pytest.approx(factor**2 * one.estimate.eps_pca, rel=1e-9)
 
 
 def spectrum_error(shape, points, neighbors=None, count=8):
@@ -194,12 +194,12 @@ def test_curvature_of_cylinders(d, ambient):
     if ambient:
         points = points @ np.linalg.qr(rng.standard_normal((ambient, d + 1)))[0].T
     rows = np.flatnonzero((np.abs(angle) < 0.2) & (np.abs(flat) < 0.2).all(axis=1))[:50]
-    distances, indices = nearest_distances(points, 100, rows)
-    radii = distances[:, -1]
-    pca = ball_pca(points, points[rows], distances, indices, radii, d)
-    steps = (points[indices] - points[rows][:, None]) @ pca.axes
-    found = curvatures(pca, steps, distances, radii, d)
-    assert np.median(found) == pytest.approx(0.5, rel=0.15)
+    cloud = cloud_of(points)
+    distances, indices = [tensor.numpy() for tensor in cloud.nearest(100, rows)]
+    chords = points[indices] - points[rows][:, None]
+    neighborhoods = Neighborhoods(points[rows], chords, distances=distances, indices=indices)
+    balls = Balls.of(cloud, neighborhoods, radii=distances[:, -1], dim=d)
+    assert np.median(balls.curvatures()) == pytest.approx(0.5, rel=0.15)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -226,7 +226,7 @@ def test_noise_does_not_narrow_the_scale(noise, ambient):
     points += noise * rng.standard_normal(points.shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
-        assert automatic_neighbors(points, 2) >= 0.6 * target_neighbors(3000, 2)
+        assert automatic_neighbors(cloud_of(points), 2) >= 0.6 * target_neighbors(3000, 2)
 
 
 @pytest.mark.parametrize(
@@ -235,12 +235,12 @@ def test_noise_does_not_narrow_the_scale(noise, ambient):
 @pytest.mark.parametrize("n", [1000, 6000])
 def test_wide_shapes_keep_the_usual_number_of_neighbors(shape, n):
     points = shape.sample(n, seed=0)
-    assert automatic_neighbors(points, shape.dim) >= 0.6 * target_neighbors(n, shape.dim)
+    assert automatic_neighbors(cloud_of(points), shape.dim) >= 0.6 * target_neighbors(n, shape.dim)
 
 
 @pytest.mark.parametrize("r, sparse", [(0.5, False), (0.1, True)])
 def test_points_too_sparse_for_the_shape_bring_a_warning(r, sparse):
-    reach = Reach.of(Torus(1.0, r).sample(700, seed=0), 2, target_neighbors(700, 2))
+    reach = Reach.of(cloud_of(Torus(1.0, r).sample(700, seed=0)), 2, target_neighbors(700, 2))
     assert reach.resolved != sparse
     if sparse:
         with pytest.warns(AccuracyWarning, match="too sparse for the shape"):
@@ -260,7 +260,7 @@ def test_sheets_are_not_joined_to_connect_pieces():
 def test_layers_that_the_scale_joins_bring_a_warning(gap, n, seed):
     points = thin_shapes.TwoSpheres(gap).sample(n, seed=seed)
     with pytest.warns(AccuracyWarning, match="two layers"):
-        automatic_neighbors(points, 2)
+        automatic_neighbors(cloud_of(points), 2)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -268,7 +268,7 @@ def test_layers_that_the_scale_joins_bring_a_warning(gap, n, seed):
 def test_parallel_planes_closer_than_the_scale_are_two_layers(n, seed):
     planes = np.random.default_rng(seed).uniform(size=(n, 3))
     planes[:, 2] = 0.9 * n**-0.5 * (planes[:, 2] < 0.5)
-    reach = Reach.of(planes, 2, target_neighbors(n, 2))
+    reach = Reach.of(cloud_of(planes), 2, target_neighbors(n, 2))
     assert reach.joins_layers and not reach.resolved
 
 
@@ -282,5 +282,6 @@ def test_noise_is_no_second_layer(space, strength):
         uniform = points + strength * rng.uniform(-1.7, 1.7, points.shape)
         normal = points + strength * rng.standard_normal(points.shape)
         rounded = np.round(points, 2)
-        for cloud in (uniform, normal, rounded):
-            assert not Reach.of(cloud, space.dim, target_neighbors(3000, space.dim)).joins_layers
+        for variant in (uniform, normal, rounded):
+            reach = Reach.of(cloud_of(variant), space.dim, target_neighbors(3000, space.dim))
+            assert not reach.joins_layers

@@ -9,7 +9,6 @@ from scipy.signal import lfilter
 
 import tangentbundle as tb
 from tangentbundle.errors import DTypeError, InvalidInputError, ShapeError
-from tangentbundle.filters import apply_bank
 from tangentbundle.operators import DirectedPath, Identity, LinearOperator
 from tangentbundle.testing import OperatorContract, random_signal
 
@@ -60,7 +59,7 @@ def test_without_diffusion_a_filter_is_its_response_at_zero(dim, dtype):
         got = h(identity, x)
         assert got.dtype == dtype
         torch.testing.assert_close(got, float(h.response(0.0)) * x, rtol=rtol, atol=rtol)
-    for h, y in zip(impulse_filters(), apply_bank(impulse_filters(), identity, x), strict=True):
+    for h, y in zip(impulse_filters(), identity.evaluate(impulse_filters(), x), strict=True):
         assert torch.equal(y, h(identity, x))
 
 
@@ -217,3 +216,12 @@ def test_bad_paths_and_signals():
         tb.Heat(1.0)(path, np.zeros((5, 1, 1), np.float32))
     with pytest.raises(InvalidInputError, match="not self-adjoint"):
         _ = path.eigenbasis
+
+
+def test_exponentials_are_the_method_of_semigroups_alone():
+    identity = Identity.of(4)
+    x = random_signal(identity)
+    assert torch.equal(tb.Heat(1.0)(identity, x, tb.Exponentials()), x)
+    lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(60, seed=0)).laplacian()
+    with pytest.raises(InvalidInputError, match="method of a Semigroup, got Laplacian"):
+        tb.Heat(1.0)(lap, random_signal(lap), tb.Exponentials())

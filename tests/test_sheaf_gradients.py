@@ -4,12 +4,11 @@ networks."""
 import numpy as np
 import pytest
 import torch
+from stored import ROWS, along_curve, in_user_order
 from torch.autograd import grad, gradcheck, gradgradcheck
 
 import tangentbundle as tb
-from tangentbundle.filters import apply_bank, chebyshev
-from tangentbundle.filters.banks import merge_bank
-from tangentbundle.operators import BlockDegrees, ScalarDegrees
+from tangentbundle.operators import BlockDegrees, ScalarDegrees, chebyshev
 from tangentbundle.operators.product import add_outer, block_product, outer, reference_outer
 from tangentbundle.operators.storage import BlockMatrix
 from tangentbundle.testing import relative_error
@@ -104,7 +103,7 @@ def test_filters_against_a_dense_reference(method, degrees):
         (fir @ flat).reshape(shape),
         ((heat + 2 * fir) @ flat).reshape(shape),
     ]
-    got = [*apply_bank(FILTERS, lap, x, method), merge_bank(FILTERS, lap, [x, 2 * x], method)]
+    got = [*lap.evaluate(FILTERS, x, method), lap.merge(FILTERS, [x, 2 * x], method)]
     for mine, theirs in zip(got, expected, strict=True):
         assert relative_error(mine, theirs) < 1e-9
         mine, theirs = (
@@ -121,15 +120,13 @@ def test_derivatives_of_filters_of_first_and_second_order():
     )
 
     def bank(m, w, x, t, h):
-        return apply_bank(
-            [tb.Heat(t), tb.FIR(h, t)], laplacian(m, w, ScalarDegrees()), x, tb.Chebyshev(1e-13)
-        )[1]
+        lap = laplacian(m, w, ScalarDegrees())
+        return lap.evaluate([tb.Heat(t), tb.FIR(h, t)], x, tb.Chebyshev(1e-13))[1]
 
     def merged(m, w, x, t, h):
         filters = [tb.Heat(t), tb.FIR(h, t)]
-        return merge_bank(
-            filters, laplacian(m, w, ScalarDegrees()), [x, x.sin()], tb.Chebyshev(1e-13)
-        )
+        lap = laplacian(m, w, ScalarDegrees())
+        return lap.merge(filters, [x, x.sin()], tb.Chebyshev(1e-13))
 
     for function in (bank, merged):
         assert gradcheck(function, (*inputs(), t, h), fast_mode=True)
@@ -192,7 +189,8 @@ def test_memory_does_not_grow_with_the_order():
         lap, saved = laplacian(maps, weights), []
         pack = lambda t, saved=saved: (saved.append(t.numel()), t)[1]  # noqa: E731
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-            chebyshev.bank(*lap.curve, x, torch.ones(1, order + 1, dtype=torch.float64), 0.5, 0.5)
+            a = torch.ones(1, order + 1, dtype=torch.float64)
+            chebyshev.bank(*along_curve(lap), x, a, 0.5, 0.5, ROWS)
         sizes.append(sum(saved) - (order + 1))
     assert sizes[0] == sizes[1]
 
@@ -217,7 +215,7 @@ def test_operators_for_the_compiler():
     """Shapes on fake tensors, and derivatives as registered; then a layer that learns its maps,
     compiled."""
     maps, weights, x = inputs()
-    matrix = laplacian(maps.detach(), weights.detach()).curve
+    matrix = along_curve(laplacian(maps.detach(), weights.detach()))
     y, a = torch.stack([x, 2 * x]).detach(), torch.rand(2, 4, dtype=torch.float64)
     utilities = ("test_schema", "test_faketensor", "test_aot_dispatch_static")
     torch.library.opcheck(
@@ -244,5 +242,6 @@ def test_operators_that_do_not_learn_save_no_signal():
     maps, weights, x = inputs()
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: (saved.append(t), t)[1], lambda t: t):
-        block_product(*laplacian(maps.detach(), weights.detach()).matrix, x, 1.0, 0.0)
+        lap = laplacian(maps.detach(), weights.detach())
+        block_product(*in_user_order(lap), x, 1.0, 0.0, ROWS)
     assert not any(t.shape == x.shape for t in saved)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import tangentbundle as tb
+from harness.ledger import Ledger
 from stress import damage, entries, kills, limits, outputs, reader, threads, values, victims
 from tangentbundle.download import fetch
 from tangentbundle.errors import (
@@ -22,7 +23,6 @@ from tangentbundle.errors import (
     NonFiniteError,
     SuspiciousDataWarning,
 )
-from tangentbundle.experiments.runner import Ledger
 from tangentbundle.io import read_field
 from tangentbundle.manifolds import Ellipsoid, KleinBottle, Sphere
 

@@ -6,8 +6,9 @@ import torch
 from spaces import bundle_of
 
 import tangentbundle as tb
-from tangentbundle import LinearOperator
-from tangentbundle.errors import InvalidInputError, NonFiniteError
+from tangentbundle import SquareOperator
+from tangentbundle.calculus import Derivatives
+from tangentbundle.errors import InvalidInputError, NonFiniteError, ShapeError
 from tangentbundle.manifolds import KleinBottle, Sphere
 from tangentbundle.testing import (
     OperatorContract,
@@ -60,7 +61,9 @@ def test_what_knows_the_ambient_axes_is_not_rotation_equivariant(bundle):
 
     def along_the_curve(lap, x):
         position = torch.empty_like(lap.mass)
-        position[lap.curve_order.long()] = torch.linspace(0, 1, lap.num_points, dtype=lap.dtype)
+        position[lap.average.curve_order.long()] = torch.linspace(
+            0, 1, lap.num_points, dtype=lap.dtype
+        )
         return position[:, None, None] * x
 
     assert_gauge_equivariant(along_the_curve, bundle)
@@ -92,7 +95,7 @@ def test_relative_error():
     assert relative_error(a, torch.zeros(2)) == pytest.approx(5.0)
 
 
-class Broken(LinearOperator):
+class Broken(SquareOperator):
     """A dense operator of which one promise can be broken."""
 
     def __init__(self, fault=None, n=12, dim=2):
@@ -211,3 +214,43 @@ def test_what_cannot_be_checked_is_refused(check):
             check(lambda lap, x, output=output: output, BUNDLES[0])
     with pytest.raises(InvalidInputError, match="expected a TangentBundle"):
         check(product, BUNDLES[0].laplacian())
+
+
+MAPS = {
+    "gradient": lambda bundle: bundle.gradient(),
+    "divergence": lambda bundle: bundle.divergence(),
+    "curl": lambda bundle: bundle.curl(),
+    "adjoint of the gradient": lambda bundle: bundle.gradient().adjoint,
+    "second derivatives": lambda bundle: Derivatives(bundle).jacobian(),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+class TestMapsBetweenFibres(OperatorContract):
+    """Operators with ``in_rank`` and ``out_rank`` that differ keep the same promises."""
+
+    @pytest.fixture(autouse=True)
+    def _choose(self, name):
+        self.name = name
+
+    def make_operator(self):
+        return MAPS[self.name](tb.TangentBundle.from_points(Sphere(2).sample(120, seed=3)))
+
+    def test_shapes(self):
+        operator = self.make_operator()
+        n = operator.num_points
+        assert operator.shape == (n * operator.out_rank, n * operator.in_rank)
+        assert operator.in_rank != operator.out_rank and not isinstance(operator, SquareOperator)
+
+    def test_filters_and_networks_need_a_square_operator(self):
+        operator = self.make_operator()
+        x = random_signal(operator)
+        with pytest.raises(InvalidInputError, match=r"bundle\.laplacian\(\)"):
+            tb.Heat(0.1)(operator, x)
+        with pytest.raises(InvalidInputError, match=r"bundle\.laplacian\(\)"):
+            tb.nn.TNN([2, 2]).double()(x, operator)
+
+    def test_inner_products_need_one_fibre(self):
+        operator = self.make_operator()
+        with pytest.raises(ShapeError, match="one dimension"):
+            operator.inner(random_signal(operator), operator @ random_signal(operator))

@@ -205,20 +205,42 @@ def test_numbers_of_arguments(shape):
 @pytest.mark.parametrize("loaded", [False, True], ids=["torch later", "torch first"])
 @pytest.mark.parametrize("setting", [None, *parallel.WAITING_SETTINGS])
 def test_waiting_is_passive_unless_the_user_says_otherwise(monkeypatch, setting, loaded):
-    """While torch is loaded; then the environment is as before."""
     for name in parallel.WAITING_SETTINGS:
         monkeypatch.delenv(name, raising=False)
     if setting is not None:
         monkeypatch.setenv(setting, "9")
     if not loaded:
         monkeypatch.delitem(sys.modules, "torch")
-    monkeypatch.setattr(parallel, "_spinning", None)
     before = dict(os.environ)
-    with parallel.passive_waiting():
-        expected = before if loaded or setting else before | {"OMP_WAIT_POLICY": "PASSIVE"}
-        assert dict(os.environ) == expected
-    assert dict(os.environ) == before
-    assert parallel._spinning == (loaded and setting is None)
+    parallel.sleep_while_waiting()
+    expected = before if loaded or setting else before | {"OMP_WAIT_POLICY": "PASSIVE"}
+    assert dict(os.environ) == expected
+    os.environ.pop("OMP_WAIT_POLICY", None)
+    os.environ.update(before)
+
+
+@pytest.mark.parametrize(
+    "code, spins",
+    [
+        ("import torch, tangentbundle.parallel as p", True),
+        ("import tangentbundle.parallel as p, torch", False),
+        (
+            "os.environ['OMP_WAIT_POLICY'] = 'ACTIVE'; import torch, tangentbundle.parallel as p",
+            False,
+        ),
+    ],
+)
+def test_it_is_known_whether_the_threads_of_torch_spin(code, spins):
+    environment = {
+        name: value for name, value in os.environ.items() if name not in parallel.WAITING_SETTINGS
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os; {code}; print(p._spinning)"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{spins}\n", done.stderr
 
 
 def test_import_loads_torch_with_passive_waiting():
@@ -228,7 +250,7 @@ def test_import_loads_torch_with_passive_waiting():
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'torch': raise SystemExit(print(os.environ.get('OMP_WAIT_POLICY')))\n"
         "sys.meta_path.insert(0, Watch())\n"
-        "import tangentbundle"
+        "import tangentbundle as tb; tb.TangentBundle"
     )
     environment = {
         name: value for name, value in os.environ.items() if name not in parallel.WAITING_SETTINGS

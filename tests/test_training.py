@@ -48,7 +48,9 @@ def test_leaves_the_best_weights_by_validation(lap):
     assert result.monitor == "validation loss" and result.best == min(values)
     assert result.best_epoch == values.index(min(values))
     with torch.no_grad():
-        now = torch.stack([tb.training.squared_error(net, b) for b in batches[2:]]).mean()
+        now = torch.stack(
+            [tb.training.squared_error(net(x, lap), y) for x, lap, y in batches[2:]]
+        ).mean()
     assert float(now) == pytest.approx(result.best, rel=1e-12)
 
 
@@ -59,7 +61,10 @@ def test_full_batch_training_pairs_each_loss_with_the_weights_that_gave_it(lap):
         net, batch, epochs=40, lr=0.5, progress=False
     )  # too fast, so that the last is not the best
     assert result.best < result.history["training loss"][-1]
-    assert tb.training.squared_error(net, batch[0]).item() == pytest.approx(result.best, rel=1e-12)
+    x, _, target = batch[0]
+    assert tb.training.squared_error(net(x, lap), target).item() == pytest.approx(
+        result.best, rel=1e-12
+    )
 
 
 def test_patience_counts_epochs_without_improvement(lap):
@@ -136,10 +141,10 @@ def test_killed_at_a_random_step_and_resumed(lap, tmp_path):
 def test_interrupt_leaves_a_usable_checkpoint(lap, tmp_path):
     calls = iter(range(10**9))
 
-    def loss(net, batch):
+    def loss(prediction, target):
         if next(calls) == 17:
             signal.raise_signal(signal.SIGINT)
-        return tb.training.squared_error(net, batch)
+        return tb.training.squared_error(prediction, target)
 
     net, before = make_net(), signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -157,8 +162,8 @@ def test_divergence_is_reported_and_never_returned(lap):
     net = make_net()
     calls = iter(range(10_000))
 
-    def loss(net, batch):
-        value = tb.training.squared_error(net, batch)
+    def loss(prediction, target):
+        value = tb.training.squared_error(prediction, target)
         return value if next(calls) < 12 else value * float("nan")
 
     with pytest.warns(DivergedWarning, match="best weights"):
@@ -171,7 +176,7 @@ def test_divergence_is_reported_and_never_returned(lap):
         tb.fit(
             make_net(),
             make_batches(lap),
-            lambda net, b: loss(net, b) * float("nan"),
+            lambda prediction, target: loss(prediction, target) * float("nan"),
             epochs=5,
             progress=False,
         )
@@ -191,10 +196,10 @@ def test_replicas_train_as_if_alone(lap):
     }
     nets = tb.training.Replicas(lambda seed: tb.nn.TNN([1, 4, 1], seed=seed).double(), count=3)
 
-    def losses(net, batch):
-        return (net(batch[0], lap) - batch[1]).square().mean(dim=(1, 2, 3))
+    def losses(prediction, target):
+        return (prediction - target).square().mean(dim=(1, 2, 3))
 
-    together = tb.fit(nets, [(x + noise, target.expand(3, *x.shape))], losses, **options)
+    together = tb.fit(nets, [(x + noise, lap, target.expand(3, *x.shape))], losses, **options)
     for r in range(3):
         alone = make_net(r)
         result = tb.fit(alone, [(x + noise[r], lap, target)], **options)
@@ -211,12 +216,14 @@ def test_one_lost_replica_does_not_spoil_the_others(lap):
     nets = tb.training.Replicas(lambda seed: make_net(seed), count=2)
     epoch = iter(range(1000))
 
-    def losses(net, batch):
-        value = (net(batch[0], lap) - batch[1]).square().mean(dim=(1, 2, 3))
+    def losses(prediction, target):
+        value = (prediction - target).square().mean(dim=(1, 2, 3))
         return value * torch.tensor([1.0, float("nan") if next(epoch) > 5 else 1.0])
 
     with pytest.warns(DivergedWarning, match="1 of 2 replicas"):
-        result = tb.fit(nets, [(x.expand(2, *x.shape), target)], losses, epochs=30, progress=False)
+        result = tb.fit(
+            nets, [(x.expand(2, *x.shape), lap, target)], losses, epochs=30, progress=False
+        )
     assert result.best_epoch[0] > 20 and result.best_epoch[1] <= 5
     assert torch.isfinite(weights(nets)).all()
 
@@ -267,7 +274,7 @@ def test_bad_arguments(lap):
         tb.fit(
             make_net(),
             make_batches(lap),
-            lambda net, b: torch.ones(3, requires_grad=True),
+            lambda prediction, target: torch.ones(3, requires_grad=True),
             progress=False,
         )
 

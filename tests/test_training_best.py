@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.manifolds import FlatTorus, Sphere, Torus
-from tangentbundle.training import squared_error
+from tangentbundle.training import BatchLoss, squared_error
 
 CLOUDS = {"sphere": Sphere(2), "torus": Torus(), "flat torus": FlatTorus()}
 
@@ -34,7 +34,14 @@ def batches_of(lap, count, seed=5):
 
 def mean_loss(net, batches, loss=squared_error):
     with torch.no_grad():
-        return torch.stack([loss(net, batch).double() for batch in batches]).mean(0)
+        return torch.stack([loss_of(net, batch, loss).double() for batch in batches]).mean(0)
+
+
+def loss_of(net, batch, loss=squared_error):
+    if isinstance(loss, BatchLoss):
+        return loss(net, batch)
+    *inputs, target = batch
+    return loss(net(*inputs), target)
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -59,10 +66,10 @@ def test_the_best_loss_is_that_of_the_weights_returned(name, count, accumulate, 
 def test_so_it_is_for_every_replica(count):
     lap = laplacian("torus")
     nets = tb.training.Replicas(lambda seed: tb.nn.TNN([1, 3, 1], seed=seed).double(), count=3)
-    data = [(x.expand(3, *x.shape), target) for x, _, target in batches_of(lap, count)]
+    data = [(x.expand(3, *x.shape), lap, target) for x, _, target in batches_of(lap, count)]
 
-    def losses(net, batch):
-        return (net(batch[0], lap) - batch[1]).square().mean(dim=(1, 2, 3))
+    def losses(prediction, target):
+        return (prediction - target).square().mean(dim=(1, 2, 3))
 
     result = tb.fit(nets, data, losses, epochs=8, lr=0.4, patience=3, progress=False)
     assert mean_loss(nets, data, losses).tolist() == pytest.approx(result.best, rel=1e-12)
@@ -131,7 +138,7 @@ HIDDEN_MODES = {
         lambda: torch.nn.Sequential(torch.nn.Linear(6, 2), torch.nn.RReLU(0.0, 0.9)),
         squared_error,
     ),
-    "augmentation": (lambda: torch.nn.Linear(6, 2), noisy_in_training),
+    "augmentation": (lambda: torch.nn.Linear(6, 2), BatchLoss(noisy_in_training)),
     "a hook": (lambda: with_hook(torch.nn.Linear(6, 2)), squared_error),
 }
 """Networks and losses that act otherwise in training, which their modules do not tell."""
@@ -175,11 +182,11 @@ def test_losses_of_steps_are_compared_without_a_trace():
 
         def loss(net, batch, calls=calls, noise=noise):
             calls.append(net.training)
-            return squared_error(net, batch) + noise * (0.0 if net.training else 1.0)
+            return loss_of(net, batch) + noise * (0.0 if net.training else 1.0)
 
         net = tb.nn.TNN([1, 3, 1], seed=0).double()
         torch.manual_seed(7)
-        tb.fit(net, data, loss, epochs=10, lr=1e-3, progress=False)
+        tb.fit(net, data, BatchLoss(loss), epochs=10, lr=1e-3, progress=False)
         ends.append((calls.count(False), torch.rand(1)))
     assert ends[0][0] == 3 and ends[1][0] == 1 + 10 and torch.equal(ends[0][1], ends[1][1])
 
@@ -250,35 +257,48 @@ OF_PREDICTIONS = {
     "a method": lambda prediction, target: prediction.sub(target).abs().mean(),
     "functional": F.mse_loss,
     "a module": torch.nn.L1Loss(),
-    "three arguments": lambda prediction, target, weights: (prediction - target).square().mean(),
 }
 
 
 @pytest.mark.parametrize("name", OF_PREDICTIONS)
-def test_losses_of_predictions_are_refused_with_the_remedy(name):
-    net, lap = tb.nn.TNN([1, 2, 1]).double(), laplacian("sphere")
-    with pytest.raises(InvalidInputError, match=r"loss\(net, batch\).*Criterion\("):
-        tb.fit(net, batches_of(lap, 2), OF_PREDICTIONS[name], epochs=2, progress=False)
-
-
-def test_the_remedy_works():
+def test_losses_of_predictions(name):
+    function = OF_PREDICTIONS[name]
     lap = laplacian("sphere")
     data = batches_of(lap, 3)
-    for name, function in OF_PREDICTIONS.items():
-        if name == "three arguments":
-            continue
-        net = tb.nn.TNN([1, 2, 1]).double()
-        result = tb.fit(net, data, tb.training.Criterion(function), epochs=3, progress=False)
-        losses = [float(function(net(x, lap), target).detach()) for x, _, target in data]
-        assert np.mean(losses) == pytest.approx(result.best, rel=1e-12)
-    labels = [(x, lap, torch.tensor([1])) for x, _, _ in data]
+    net = tb.nn.TNN([1, 2, 1]).double()
+    result = tb.fit(net, data, function, epochs=3, progress=False)
+    losses = [float(function(net(x, lap), target).detach()) for x, _, target in data]
+    assert np.mean(losses) == pytest.approx(result.best, rel=1e-12)
+
+
+def test_losses_of_labels():
+    lap = laplacian("sphere")
+    labels = [(x, lap, torch.tensor([1])) for x, _, _ in batches_of(lap, 3)]
     net = tb.nn.TNN([1, 2], readout=tb.nn.InvariantReadout(2, 3)).double()
-    assert (
-        tb.fit(net, labels, tb.training.Criterion(F.cross_entropy), epochs=20, progress=False).best
-        < 1.0
-    )
-    with pytest.raises(InvalidInputError, match="function"):
-        tb.training.Criterion("mse")
+    assert tb.fit(net, labels, F.cross_entropy, epochs=20, progress=False).best < 1.0
+
+
+def unpacked(net, batch):
+    x, lap, target = batch
+    return (net(x, lap) - target).square().mean()
+
+
+OF_BATCHES = {
+    "inputs by a star": lambda net, batch: (net(*batch[:-1]) - batch[-1]).square().mean(),
+    "unpacked": unpacked,
+    "size of weights": lambda net, batch: sum(p.square().sum() for p in net.parameters()),
+}
+
+
+@pytest.mark.parametrize("name", OF_BATCHES)
+def test_losses_of_batches_are_refused_with_the_remedy(name):
+    net, lap = tb.nn.TNN([1, 2, 1]).double(), laplacian("sphere")
+    data = batches_of(lap, 2)
+    with pytest.raises(InvalidInputError, match=r"loss\(prediction, target\).*BatchLoss\("):
+        tb.fit(net, data, OF_BATCHES[name], epochs=2, progress=False)
+    result = tb.fit(net, data, BatchLoss(OF_BATCHES[name]), epochs=3, progress=False)
+    losses = [float(OF_BATCHES[name](net, batch).detach()) for batch in data]
+    assert np.mean(losses) == pytest.approx(result.best, rel=1e-12)
 
 
 class OwnError(TypeError):
@@ -286,8 +306,7 @@ class OwnError(TypeError):
 
 
 def raising(error):
-    def loss(net, batch):
-        prediction = net(*batch[:-1])
+    def loss(prediction, target):
         if prediction.shape:
             raise error
         return prediction
@@ -295,20 +314,31 @@ def raising(error):
     return loss
 
 
+def raising_of_batch(error):
+    def loss(net, batch):
+        prediction = net(*batch[:-1])
+        if prediction.shape:
+            raise error
+        return prediction
+
+    return BatchLoss(loss)
+
+
+@pytest.mark.parametrize("make", [raising, raising_of_batch])
 @pytest.mark.parametrize(
     "error", [TypeError("mine"), AttributeError("mine"), OwnError("mine"), KeyError("mine")]
 )
-def test_errors_within_a_loss_are_not_taken_for_a_wrong_signature(error):
+def test_errors_within_a_loss_are_not_taken_for_a_wrong_signature(make, error):
     net, lap = tb.nn.TNN([1, 2, 1]).double(), laplacian("sphere")
     with pytest.raises(type(error)) as caught:
-        tb.fit(net, batches_of(lap, 2), raising(error), epochs=2, progress=False)
+        tb.fit(net, batches_of(lap, 2), make(error), epochs=2, progress=False)
     assert caught.value is error
 
 
 WRONG_SIGNATURES = {
-    "one": lambda net: net,
-    "three": lambda net, x, target: net,
-    "by name": lambda net, *, batch: net,
+    "one": lambda prediction: prediction,
+    "three": lambda prediction, x, target: prediction,
+    "by name": lambda prediction, *, target: prediction,
     "none": lambda: 0.0,
 }
 
@@ -316,8 +346,11 @@ WRONG_SIGNATURES = {
 @pytest.mark.parametrize("name", WRONG_SIGNATURES)
 def test_losses_of_other_arguments_are_refused(name):
     net, lap = tb.nn.TNN([1, 2, 1]).double(), laplacian("sphere")
-    with pytest.raises(InvalidInputError, match=r"loss\(net, batch\)"):
-        tb.fit(net, batches_of(lap, 2), WRONG_SIGNATURES[name], epochs=2, progress=False)
+    loss = WRONG_SIGNATURES[name]
+    with pytest.raises(InvalidInputError, match=r"loss\(prediction, target\)"):
+        tb.fit(net, batches_of(lap, 2), loss, epochs=2, progress=False)
+    with pytest.raises(InvalidInputError, match=r"function\(net, batch\)"):
+        tb.fit(net, batches_of(lap, 2), BatchLoss(loss), epochs=2, progress=False)
 
 
 @pytest.mark.parametrize("kind", [torch.nn.MSELoss, torch.nn.L1Loss, torch.nn.HuberLoss])
@@ -326,9 +359,10 @@ def test_classes_of_losses_are_refused(kind):
     with pytest.raises(InvalidInputError, match="class"):
         tb.fit(net, batches_of(lap, 2), kind, epochs=2, progress=False)
     with pytest.raises(InvalidInputError, match="class"):
-        tb.training.Criterion(kind)
-    remedy = tb.training.Criterion(kind())
-    assert tb.fit(net, batches_of(lap, 2), remedy, epochs=2, progress=False).epochs == 2
+        BatchLoss(kind)
+    assert tb.fit(net, batches_of(lap, 2), kind(), epochs=2, progress=False).epochs == 2
+    with pytest.raises(InvalidInputError, match="function"):
+        BatchLoss("mse")
 
 
 # Data.
@@ -399,7 +433,7 @@ def test_optimisers_that_evaluate_the_loss_themselves(count, accumulate, line_se
 
     def closure():
         steps.zero_grad()
-        loss = torch.stack([squared_error(by_hand, batch) for batch in data]).mean()
+        loss = torch.stack([loss_of(by_hand, batch) for batch in data]).mean()
         loss.backward()
         return loss
 
@@ -430,7 +464,7 @@ def test_trainings_that_would_learn_nothing_are_refused():
     with pytest.raises(InvalidInputError, match="no parameter of the network"):
         tb.fit(net, data, optimizer=lambda p: torch.optim.SGD(other.parameters()), progress=False)
     with pytest.raises(InvalidInputError, match="no gradients"):
-        tb.fit(net, data, lambda n, batch: squared_error(n, batch).detach(), progress=False)
+        tb.fit(net, data, lambda y, target: squared_error(y, target).detach(), progress=False)
     with torch.no_grad(), pytest.raises(InvalidInputError, match="no gradients"):
         tb.fit(net, data, progress=False)
     assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before, strict=True))
@@ -461,9 +495,9 @@ def test_networks_that_cannot_be_saved_are_warned_of_once_before_training(name, 
         tb.save(net, tmp_path / "net")
     warned_before = []
 
-    def loss(net, batch):
+    def loss(prediction, target):
         warned_before.append(len(caught))
-        return squared_error(net, batch)
+        return squared_error(prediction, target)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

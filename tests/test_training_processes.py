@@ -73,9 +73,9 @@ if fabric.is_global_zero:
     tb.save(net, folder / "final.safetensors")
     (folder / "losses").write_text(json.dumps(result.history["training loss"]))
 
-def loss(net, batch):
+def loss(prediction, target):
     (folder / f"rank-{fabric.global_rank}").touch()
-    return tb.training.squared_error(net, batch)
+    return tb.training.squared_error(prediction, target)
 
 net = tb.nn.TNN([1, 4, 1]).double()
 checkpoint = tb.training.Checkpoint(folder / "long", every=1e9)

@@ -62,16 +62,14 @@ MAPS = {
     "exact": lambda lap: lambda x: tb.Tikhonov(0.1)(lap, x, tb.Exact()),
     "dense": lambda lap: lambda x: tb.Heat(0.1)(lap, x, tb.Dense()),
     "merged bank": lambda lap: (
-        lambda x: tb.filters.merge_bank(
-            [tb.Heat(0.1), tb.Tikhonov(0.2)], lap, [x, 2 * x], tb.Chebyshev(1e-12)
-        )
+        lambda x: lap.merge([tb.Heat(0.1), tb.Tikhonov(0.2)], [x, 2 * x], tb.Chebyshev(1e-12))
     ),
 }
 """Linear maps of signals, by an operator."""
 
 
 def domain_of(operator):
-    return operator.num_points, operator.rank
+    return operator.num_points, operator.in_rank
 
 
 def matrix_of(run, operator):
@@ -191,7 +189,7 @@ def test_transforms_of_moving_points():
     field = torch.linspace(-1, 1, 72, dtype=torch.float64).reshape(24, 3)
 
     def energy(points, method=None):
-        moving = tb.DifferentiableBundle(points, fixed)
+        moving = fixed.moved(points)
         lap, x = moving.laplacian(), moving.to_coordinates(field)
         y = lap @ x if method is None else tb.Heat(0.1)(lap, x, method)
         return lap.inner(x, y).sum() + moving.to_ambient(y).square().sum()

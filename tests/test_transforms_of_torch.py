@@ -5,11 +5,17 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 
 from tangentbundle.transforms import (
+    OWN_FIELDS,
+    build_module,
+    count_changes,
+    has_forward_hooks,
+    has_hooks,
     has_tangent,
     is_batched,
     is_seen,
     is_transformed,
     is_transforming,
+    module_state,
     outside_transforms,
 )
 
@@ -68,3 +74,48 @@ def test_tangents_are_seen():
         assert has_tangent(dual) and is_transformed(dual)
         assert not has_tangent(x)
     assert not is_transformed(None)
+
+
+class Counter(torch.nn.Module):
+    """One of everything that a module can hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.size = 3
+        self.weight = torch.nn.Parameter(torch.ones(2))
+        self.register_parameter("bias", None)
+        self.register_buffer("calls", torch.zeros(1))
+        self.register_buffer("scratch", torch.zeros(1), persistent=False)
+        self.inner = torch.nn.Linear(2, 2)
+
+
+def test_modules_are_built_from_their_state():
+    module = Counter()
+    state = module_state(module)
+    assert state.attributes == {"size": 3}
+    assert list(state.parameters) == ["weight", "bias"] and state.parameters["bias"] is None
+    assert list(state.buffers) == ["calls", "scratch"]
+    assert state.transient_buffers == {"scratch"}
+    assert list(state.modules) == ["inner"]
+    again = build_module(Counter, state)
+    assert again.size == 3 and again.inner is module.inner and again.bias is None
+    assert list(again.state_dict()) == list(module.state_dict())
+    assert {"training", "_parameters", "_buffers", "_modules"} <= OWN_FIELDS
+
+
+@pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "full_backward_pre"])
+def test_hooks_are_seen(kind):
+    module = torch.nn.Linear(2, 2)
+    assert not has_hooks(module) and not has_forward_hooks(module)
+    handle = getattr(module, f"register_{kind}_hook")(lambda *arguments: None)
+    assert has_hooks(module) and has_forward_hooks(module) is kind.startswith("forward")
+    handle.remove()
+    assert not has_hooks(module)
+
+
+def test_changes_are_counted():
+    x = torch.ones(3)
+    before = count_changes(x)
+    x.add_(1)
+    assert count_changes(x) == before + 1
+    assert count_changes(x + 1) == 0

@@ -20,9 +20,8 @@ from pairwise import all_pairs
 from spaces import bundle_of
 
 import tangentbundle as tb
-from tangentbundle.filters import apply_bank
-from tangentbundle.geometry.search import ball_edges
-from tangentbundle.geometry.tensor_cloud import TensorCloud, near_blocks
+from tangentbundle.geometry.block_search import BlockSearch
+from tangentbundle.geometry.tree_search import ball_edges
 from tangentbundle.manifolds import Sphere
 from tangentbundle.operators import laplacian as laplacian_module
 from tangentbundle.operators import product as product_module
@@ -34,7 +33,6 @@ from tangentbundle.operators.storage import (
     WINDOW,
     BlockMatrix,
     SlicedMatrix,
-    along_curve,
 )
 from tangentbundle.testing import random_orthogonal, random_signal, relative_error
 
@@ -161,9 +159,9 @@ def test_sliced_storage_holds_the_same_matrix(d, n):
 
 def test_sliced_storage_pads_little():
     lap = bundle_of(Sphere(2)).laplacian()
-    sliced = SlicedMatrix.from_csr(BlockMatrix(lap.indptr, lap.cols, lap.values, lap.curve_order))
+    sliced = SlicedMatrix.from_csr(lap.average)
     assert len(sliced.cols) < 0.85 * len(
-        lap.cols
+        lap.average.cols
     )  # half as many, were the neighbours of a pair the same
 
 
@@ -191,7 +189,7 @@ def both_steps(d, channels, dtype, n, scalars, sources=0, targets=0, terms=(), a
     got = my_z if alias else torch.full_like(my_x, torch.nan)
     kept = my_x.clone()
     cuda_step(
-        along_curve(sliced.indptr, sliced.cols, sliced.values, sliced.curve_order),
+        sliced.along_curve(),
         my_x,
         my_z,
         got,
@@ -260,10 +258,10 @@ def test_search_finds_what_the_cpu_finds(dims, dtype, radius):
 
     points = np.random.default_rng(dims).standard_normal((101, dims))
     points[7] = points[5]
-    cloud = TensorCloud.of(torch.from_numpy(points).to(dtype))
-    found = cuda_ball_edges(cloud, radius, *near_blocks(cloud, radius))
+    search = BlockSearch.of(torch.from_numpy(points), dtype)
+    found = cuda_ball_edges(search.coordinates, radius, *search.pairs_of_blocks(radius))
     expected = ball_edges(
-        cloud.coordinates.numpy(), cloud.boxed.numpy(), radius, lambda edges: None
+        search.coordinates.numpy(), search.boxed.numpy(), radius, lambda edges: None
     )
     for a, b in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_array_equal(a.numpy(), b)
@@ -323,7 +321,7 @@ def results(lap, dtype, order):
     h = torch.tensor([0.4, 0.5, -0.2], dtype=torch.float64, requires_grad=True)
     g = random_signal(lap, channels=3, seed=5)
     y = lap @ x
-    heat, fir = apply_bank([tb.Heat(t), tb.FIR(h, t)], lap, x, method)
+    heat, fir = lap.evaluate([tb.Heat(t), tb.FIR(h, t)], x, method)
     loss = (g * heat).sum() + fir.square().sum() + y.square().sum() * lap.scale**2
     gradients = torch.autograd.grad(loss, (x, t, h), create_graph=True)
     (second,) = torch.autograd.grad((g * gradients[0]).sum(), t)

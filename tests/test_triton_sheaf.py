@@ -93,7 +93,7 @@ def test_gradients_of_points_equal_those_of_the_cpu(monkeypatch):
         if on_a_gpu:
             as_on_a_gpu(monkeypatch)
         x = points.clone().requires_grad_()
-        bundle = tb.DifferentiableBundle.from_points(x, dim=2, neighbors=10)
+        bundle = tb.TangentBundle.from_points(x, dim=2, neighbors=10)
         lap, signal = bundle.laplacian(), bundle.to_coordinates(field)
         heat = tb.Heat(0.1)(lap, signal, tb.Chebyshev(degree=3))
         (

@@ -1,76 +1,73 @@
-"""The page of benchmarks: every file of ``benchmarks/results`` as a table."""
+"""The tables of the page of benchmarks: every file of ``benchmarks/results``, in the order of the
+page."""
 
 from __future__ import annotations
 
-import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
 
-ROOT = Path(__file__).parents[2]
-LONG = 24
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+PAGE = "benchmarks.md"
+MAX_ROWS = 24
 """Tables with more rows are folded."""
 
 
 def number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """A value of a cell: numbers with four digits."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
+    """The lines of a table in Markdown, one column for each key."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
-    head = [[key.replace("_", " ") for key in keys], ["---"] * len(keys)]
-    cells = [[number(row.get(key, "")) for key in keys] for row in rows]
-    return [f"| {' | '.join(line)} |" for line in [*head, *cells]]
-
-
-def title(name: str) -> str:
-    """The first line of the benchmark's module; a module may have several results,
-    ``<module>_<part>``."""
-    for module in (name, name.split("_")[0]):
-        source = ROOT / "benchmarks" / f"{module}.py"
-        if source.exists():
-            return (ast.get_docstring(ast.parse(source.read_text())) or name).splitlines()[0]
-    return name
+    lines = [[key.replace("_", " ") for key in keys], ["---"] * len(keys)]
+    for row in rows:
+        lines.append([number(row.get(key, "")) for key in keys])
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def section(path: Path) -> list[str]:
+    """The lines of one result: its name, where it was measured, and its table."""
     result = json.loads(path.read_text())
-    name, rows = result["name"], result["rows"]
-    machine = ", ".join(
+    rows = result["rows"]
+    machine = [
         f"{key.replace('_', ' ')} {number(value)}" for key, value in result["machine"].items()
-    )
-    versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
-    where = "; ".join(filter(None, [result.get("date"), machine, versions]))
-    lines = [f"## {name.replace('_', ' ')}", "", title(name), "", f"<small>{where}</small>", ""]
-    if len(rows) <= LONG:
+    ]
+    versions = [f"{key} {value}" for key, value in result["versions"].items()]
+    conditions = [result.get("date"), ", ".join(machine), ", ".join(versions)]
+    place = "; ".join(condition for condition in conditions if condition)
+    lines = [f"### {result['name'].replace('_', ' ')}", "", f"<small>{place}</small>", ""]
+    if len(rows) <= MAX_ROWS:
         return [*lines, *table(rows), ""]
-    return [
-        *lines,
-        f'??? note "{len(rows)} rows"',
-        "",
-        *(f"    {line}" for line in table(rows)),
-        "",
-    ]
+    folded = [f"    {line}" for line in table(rows)]
+    return [*lines, f'??? note "{len(rows)} rows"', "", *folded, ""]
 
 
-def content() -> str:
-    lines = [
-        "# Benchmarks",
-        "",
-        "Made from the files in `benchmarks/results`, which `make bench` (or `python -m "
-        "benchmarks NAME`) writes. Times are the least of several, with the methods taking turns; "
-        "`faster` is a ratio of such times, and `asked` the ratio that was aimed at. Some rows "
-        "lose: they stay. Libraries to compare with come with `pip install -e '.[bench]'`.",
-        "",
-    ]
-    for path in sorted((ROOT / "benchmarks/results").glob("*.json")):
+def in_order_of(markdown: str) -> list[Path]:
+    """The files of results in the order in which the page names them, then the others."""
+    named = re.findall(r"`python -m benchmarks (\w+)`", markdown)
+
+    def place(path: Path) -> tuple[int, str]:
+        if path.stem in named:
+            return named.index(path.stem), path.stem
+        return len(named), path.stem
+
+    return sorted(RESULTS.glob("*.json"), key=place)
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Append the tables to the page of benchmarks."""
+    if page.file.src_uri != PAGE:
+        return markdown
+    lines = [markdown, "", "## Tables", ""]
+    for path in in_order_of(markdown):
         lines += section(path)
     return "\n".join(lines)
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    files.append(File.generated(config, "benchmarks.md", content=content()))
-    return files

@@ -26,10 +26,10 @@ MODULES = (
     "datasets",
     "io",
     "plot",
+    "results",
     "report",
     "interop",
     "distributed",
-    "experiments",
     "testing",
     "errors",
 )

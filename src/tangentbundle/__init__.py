@@ -1,51 +1,153 @@
 """Learning with vector fields on curved spaces.
 
-The order of the packages is the flow of data: ``geometry``, ``operators``, ``bundle``, ``filters``,
-``nn``, ``estimators``. ``manifolds`` holds exact spaces to test against.
+What there is, in the order of the flow of data:
+
+* **Spaces**: ``TangentBundle`` is made of points, ``Sheaf`` lives on any graph, ``manifolds`` holds
+  exact spaces.
+* **Operators and filters**: ``bundle.laplacian()``, ``filters`` such as ``Heat``, ``calculus``.
+* **Networks**: layers in ``nn``, ``fit`` in ``training``, ``save`` and ``load``.
+* **Estimators**: ``FieldDenoiser``, ``FieldInterpolator``, ``FieldForecaster``,
+  ``ManifoldClassifier``.
+* **The Earth and files**: ``earth``, ``datasets``, ``io``, ``interop``, ``plot``, ``report``.
+
+Names and modules are loaded when they are first used, torch with the first that needs it.
 """
+
+# ruff: noqa: F401 - imports for type checkers
 
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .parallel import passive_waiting, sleep_while_waiting
+from .parallel import sleep_while_waiting
 
 if TYPE_CHECKING:
-    from .api import *  # noqa: F403
+    from . import (
+        calculus,
+        datasets,
+        diagnostics,
+        distributed,
+        earth,
+        errors,
+        estimators,
+        filters,
+        forecast,
+        interop,
+        io,
+        manifolds,
+        nn,
+        operators,
+        plot,
+        report,
+        testing,
+        training,
+    )
+    from .bundle import TangentBundle
+    from .calculus import helmholtz
+    from .estimators import FieldDenoiser, FieldInterpolator, ManifoldClassifier
+    from .filters import (
+        FIR,
+        Chebyshev,
+        Dense,
+        Exact,
+        Exponentials,
+        Filter,
+        Heat,
+        ImpulseResponse,
+        Method,
+        Polynomial,
+        Spectral,
+        Tikhonov,
+    )
+    from .forecast import Autoregression, Climatology, FieldForecaster, Persistence
+    from .geometry import kernels
+    from .geometry.dimension import VarianceShare, WidestGap
+    from .operators import Laplacian, LinearOperator, SquareOperator, join
+    from .saving import load, save
+    from .sheaf import Sheaf
+    from .training import fit
 
 __version__ = "0.1.0"
 
+HOMES = {
+    # spaces and their operators
+    "TangentBundle": ".bundle",
+    "Sheaf": ".sheaf",
+    "VarianceShare": ".geometry.dimension",
+    "WidestGap": ".geometry.dimension",
+    "kernels": ".geometry",
+    "Laplacian": ".operators",
+    "LinearOperator": ".operators",
+    "SquareOperator": ".operators",
+    "join": ".operators",
+    "helmholtz": ".calculus",
+    # filters, and how they are evaluated
+    "Filter": ".filters",
+    "FIR": ".filters",
+    "Heat": ".filters",
+    "ImpulseResponse": ".filters",
+    "Polynomial": ".filters",
+    "Spectral": ".filters",
+    "Tikhonov": ".filters",
+    "Method": ".filters",
+    "Chebyshev": ".filters",
+    "Dense": ".filters",
+    "Exact": ".filters",
+    "Exponentials": ".filters",
+    # networks
+    "fit": ".training",
+    "load": ".saving",
+    "save": ".saving",
+    # estimators
+    "FieldDenoiser": ".estimators",
+    "FieldInterpolator": ".estimators",
+    "ManifoldClassifier": ".estimators",
+    "FieldForecaster": ".forecast",
+    "Autoregression": ".forecast",
+    "Climatology": ".forecast",
+    "Persistence": ".forecast",
+}
+"""The module of each public name."""
+
+MODULES = (
+    "calculus",
+    "datasets",
+    "diagnostics",
+    "distributed",
+    "earth",
+    "errors",
+    "estimators",
+    "filters",
+    "forecast",
+    "interop",
+    "io",
+    "manifolds",
+    "nn",
+    "operators",
+    "plot",
+    "report",
+    "testing",
+    "training",
+)
+"""Public modules."""
+
+__all__ = [*HOMES, *MODULES]
+
 
 def __getattr__(name: str) -> Any:
-    """Modules and names, when first asked for."""
-    if not name.isidentifier() or (name.startswith("__") and name != "__all__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if find_spec(f"{__name__}.{name}") is not None:
+    """A public name or module, loaded when it is first used."""
+    if name in MODULES:
         return import_module(f".{name}", __name__)
-    api = import_module(".api", __name__)
-    if name == "__all__" or name in api.__all__:
-        return getattr(api, name)
-    from difflib import get_close_matches
-
-    lower = {public.lower(): public for public in reversed(__dir__())}
-    near = [
-        *(key for key in lower if name.lower() in key),
-        *get_close_matches(name.lower(), lower, 1),
-    ]
-    advice = f" Did you mean {lower[near[0]]!r}?" if near else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{advice}")
+    if name in HOMES:
+        return getattr(import_module(HOMES[name], __name__), name)
+    raise AttributeError(  # from these, Python suggests a similar name
+        f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+    )
 
 
 def __dir__() -> list[str]:
-    """The public names and modules, for completion."""
-    api = import_module(".api", __name__)
-    return sorted([*api.__all__, *api.MODULES])
+    """The public names and modules."""
+    return sorted(__all__)
 
 
-# the command, `tangentbundle` or `python -m tangentbundle`, loads what it needs when it needs it
-if "tangentbundle_cli" in sys.modules or sys.argv[:1] == ["-m"]:
-    sleep_while_waiting()
-else:
-    with passive_waiting():
-        import_module(".api", __name__)
+sleep_while_waiting()  # the threads of torch, which reads this when it is loaded

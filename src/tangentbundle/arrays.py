@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -60,7 +59,7 @@ def outside_functional_transform(tensor: torch.Tensor, name: str) -> torch.Tenso
             f"{name} belongs to a transform of torch.func (grad, jvp, vmap), and its numbers are "
             "needed here, where no derivative is known. Build bundles and operators, and decompose "
             "fields, before the transform; products with operators, filters and networks have "
-            "derivatives in the signal, and DifferentiableBundle has them in the points."
+            "derivatives in the signal, and TangentBundle.moved has them in the points."
         )
     return tensor
 
@@ -71,33 +70,9 @@ def host(value: Any, name: str = "a tensor") -> np.ndarray:
         return np.asarray(value)
     require_values(value, name)
     outside_functional_transform(value, name)
-    return (value.double() if value.is_floating_point() else value).cpu().numpy()
-
-
-def on_host(*names: str) -> Callable[[type[T]], type[T]]:
-    """A class whose fields of these names may be given as tensors of a device: read, they are NumPy
-    copies, made once.
-
-    ``vars(instance)[name]`` is what was given.
-    """
-
-    def field(name: str) -> property:
-        def read(instance: Any) -> Any:
-            fields, copied = vars(instance), f"{name} on the host"
-            if fields[name] is None or isinstance(fields[name], np.ndarray):
-                return fields[name]
-            if copied not in fields:
-                fields[copied] = host(fields[name])
-            return fields[copied]
-
-        return property(read, lambda instance, value: vars(instance).__setitem__(name, value))
-
-    def decorate(cls: type[T]) -> type[T]:
-        for name in names:
-            setattr(cls, name, field(name))
-        return cls
-
-    return decorate
+    if value.is_floating_point():
+        value = value.double()
+    return value.cpu().numpy()
 
 
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
@@ -107,11 +82,14 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     are refused.
     """
     is_torch = isinstance(value, torch.Tensor)
-    if is_torch and value.layout != torch.strided:
-        raise InvalidInputError(
-            f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense()."
-        )
-    tensor = value if is_torch else _from_numpy(value, name)
+    if is_torch:
+        tensor = value
+        if tensor.layout != torch.strided:
+            raise InvalidInputError(
+                f"{name} must be a dense tensor, got {tensor.layout}; use {name}.to_dense()."
+            )
+    else:
+        tensor = _from_numpy(value, name)
     if not tensor.is_floating_point() and not tensor.is_complex():
         tensor = tensor.to(torch.float64)
     if tensor.dtype not in FLOATS:
@@ -123,10 +101,11 @@ def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
 
 def half_precision(value: Array) -> torch.dtype | None:
     """The dtype of an array or tensor in float16 or bfloat16; None for others."""
-    if isinstance(value, np.ndarray):
-        return torch.float16 if value.dtype == np.float16 else None
-    dtype = value.dtype if isinstance(value, torch.Tensor) else None
-    return dtype if dtype in (torch.float16, torch.bfloat16) else None
+    if isinstance(value, np.ndarray) and value.dtype == np.float16:
+        return torch.float16
+    if isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16):
+        return value.dtype
+    return None
 
 
 def outside_autocast(device: torch.device) -> contextlib.AbstractContextManager:
@@ -152,11 +131,14 @@ def _from_numpy(value: Any, name: str) -> torch.Tensor:
             f"{name} must hold real numbers in float32 or float64, got dtype {array.dtype}. "
             "Convert it first, for example with np.asarray(a, dtype=np.float64)."
         )
-    array = array.astype(
-        np.float64 if array.dtype.kind != "f" else array.dtype.newbyteorder("="), copy=False
-    )
-    odd = any(stride < 0 or stride % array.itemsize for stride in array.strides)
-    return torch.from_numpy(array.copy() if odd or not array.flags.writeable else array)
+    dtype = np.dtype(np.float64)
+    if array.dtype.kind == "f":
+        dtype = array.dtype.newbyteorder("=")
+    array = array.astype(dtype, copy=False)
+    has_odd_strides = any(stride < 0 or stride % array.itemsize for stride in array.strides)
+    if has_odd_strides or not array.flags.writeable:
+        array = array.copy()
+    return torch.from_numpy(array)
 
 
 def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
@@ -164,6 +146,10 @@ def finite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     require_values(tensor, name)
     if tensor.device.type == "cpu":
         outside_functional_transform(tensor, name)
+    return _refuse_nonfinite(tensor, name)
+
+
+def _refuse_nonfinite(tensor: torch.Tensor, name: str) -> torch.Tensor:
     if tensor.numel() and not _surely_finite(tensor):
         bad = ~torch.isfinite(tensor)
         if bool(bad.any()):
@@ -187,7 +173,9 @@ def _surely_finite(tensor: torch.Tensor) -> bool:
 
 def finite_where_seen(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """Refuse NaN and infinity where they can be looked at for little."""
-    return finite(tensor, name) if is_seen(tensor) else tensor
+    if not is_seen(tensor):
+        return tensor
+    return _refuse_nonfinite(tensor, name)
 
 
 def points_tensor(points: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
@@ -214,27 +202,28 @@ def points_array(points: Array, name: str = "points") -> tuple[np.ndarray, Array
 
 def positive(value: Any, name: str) -> float:
     """A positive finite number from a Python, NumPy or torch scalar; all else is refused."""
-    number = (
-        value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
-    )
-    if isinstance(number, bool) or not isinstance(number, Real) or not 0.0 < float(number) < np.inf:
+    number = _scalar(value)
+    if number is None or not 0.0 < number < np.inf:
         raise InvalidInputError(f"{name} must be a positive number, got {value!r}.")
-    return float(number)
+    return number
 
 
 def nonnegative(value: Any, name: str) -> float:
     """A finite number of at least zero from a Python, NumPy or torch scalar; all else is
     refused."""
-    number = (
-        value.item() if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0 else value
-    )
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, Real)
-        or not 0.0 <= float(number) < np.inf
-    ):
+    number = _scalar(value)
+    if number is None or not 0.0 <= number < np.inf:
         raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}.")
-    return float(number)
+    return number
+
+
+def _scalar(value: Any) -> float | None:
+    """A Python, NumPy or torch scalar as a number; None for all else, booleans included."""
+    if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    return float(value)
 
 
 def positive_integer(value: Any, name: str) -> int:

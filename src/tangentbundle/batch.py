@@ -7,15 +7,15 @@ their own; together they are then a cloud of many components with radius one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arrays import Array, ArrayKind, float_tensor, host, points_tensor, require_values
+from .arrays import Array, ArrayKind, float_tensor, points_tensor, require_values
 from .errors import (
     DisconnectedWarning,
     DuplicatePointsWarning,
@@ -26,35 +26,126 @@ from .errors import (
     TooFewPointsError,
     warn,
 )
-from .geometry.frames import LocalPCA
-from .geometry.graph import NeighborGraph, radius_graph
+from .geometry.block_search import CHUNK, BlockSearch
+from .geometry.cloud import PointCloud
+from .geometry.dimension import DimensionRule, resolve_dimension
+from .geometry.frames import EstimatedFrames, PCASettings, estimate_frames
+from .geometry.graph import NeighborGraph
 from .geometry.kernels import Kernel
-from .geometry.pipeline import GLOBAL_SHARE, Scale, estimate_frames, warn_of_noise
-from .geometry.scale import target_neighbors
-from .geometry.search import WIDE, nearest_distances
-from .geometry.tensor_cloud import CHUNK, TensorCloud
+from .geometry.locality import GLOBAL_SHARE, MIN_POINTS_OF_LOCALITY
+from .geometry.scale import TIE, NeighborCount, Radius, Scale, target_neighbors
 from .geometry.transport import Connection, connect
-from .operators import ConnectionLaplacian, Joined, SampleEnergy
+from .geometry.tree_search import MAX_SEARCHED_DIMENSIONS
+from .operators import Generator, Joined, Laplacian, SampleEnergy
 from .operators.assembly import Averages, average_blocks, coordinate_moments
 from .operators.moments import sums_by
+from .operators.storage import BlockMatrix
+
+
+def laplacians_of_clouds(
+    points: Array,
+    batch: Array,
+    *,
+    dim: int | DimensionRule | None,
+    scale: Scale,
+    settings: PCASettings,
+    kernel: Kernel,
+    max_memory: float | None = None,
+) -> Joined:
+    """The joined Laplacians of ``TangentBundle.from_batch``."""
+    numbered = NumberedPoints.of(points, batch)
+    largest = int(numbered.sizes.argmax())
+    points_of_largest = numbered.points[numbered.cloud == largest]
+    dim, _ = resolve_dimension(PointCloud(points_of_largest.cpu()), dim, settings.eps_pca)
+    clouds = Clouds.of(
+        points,
+        batch,
+        dim=dim,
+        scale=scale,
+        settings=settings,
+        kernel=kernel,
+        max_memory=max_memory,
+    )
+    clouds.warn()
+    return clouds.laplacian()
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedPoints:
+    """Points ``(n, D)`` of clouds that follow each other; ``cloud`` (n,) is the place of each
+    point's cloud among them, ``sizes`` (clouds,) are their numbers of points."""
+
+    points: Tensor
+    cloud: Tensor
+    sizes: Tensor
+
+    @classmethod
+    def of(cls, points: Array, batch: Array) -> NumberedPoints:
+        """Points, and the sorted numbers ``batch`` (n,) of their clouds; checked."""
+        tensor, _ = points_tensor(points, "points")
+        # refuses all that is no array of numbers
+        require_values(float_tensor(batch, "batch")[0], "batch")
+        numbers = torch.as_tensor(batch, device=tensor.device)
+        if numbers.shape != tensor.shape[:1] or numbers.is_floating_point():
+            raise ShapeError(
+                f"points must be (n, D) and batch (n,) integers, got {tuple(tensor.shape)} and "
+                f"{numbers.dtype} {tuple(numbers.shape)}."
+            )
+        if bool((numbers.diff() < 0).any()):
+            raise InvalidInputError(
+                "batch must be sorted: the points of a cloud follow each other. Sort points by "
+                "batch."
+            )
+        _, cloud, sizes = torch.unique_consecutive(numbers, return_inverse=True, return_counts=True)
+        if len(sizes) == 0 or int(sizes.min()) < 3:
+            raise TooFewPointsError(
+                f"every cloud needs at least 3 points, got clouds of {sizes.tolist()[:5]} points."
+            )
+        return cls(tensor, cloud, sizes)
+
+    @property
+    def starts(self) -> Tensor:
+        """The first point of each cloud, ``(clouds,)``."""
+        return self.sizes.cumsum(0) - self.sizes
+
+    def centred(self) -> NumberedPoints:
+        """Each cloud about its mean; on CPUs in float64, as ``from_points`` computes."""
+        exact = self.points.double()
+        means = sums_by(self.cloud, exact, len(self.sizes)) / self.sizes[:, None]
+        points = exact - means[self.cloud]
+        if points.device.type != "cpu":
+            points = points.to(self.points.dtype)
+        return NumberedPoints(points, self.cloud, self.sizes)
+
+    def set_apart(self, radius: float) -> Tensor:
+        """Points with a first coordinate by which clouds are further apart than ``radius`` and than
+        any of them is wide."""
+        width = 2.0 * float(self.points.double().square().sum(1).max().sqrt())
+        # multiples of a whole number are exact in float32
+        distance = np.ceil(1.0 + max(width, radius))
+        place = distance * self.cloud[:, None].to(self.points)
+        return torch.cat([place, self.points], 1)
+
+    def together(self, radius: float) -> PointCloud:
+        """One cloud of all points, in which those of different clouds are farther apart than
+        ``radius``; numbered as they are."""
+        coordinates = self.set_apart(radius)
+        search = BlockSearch(coordinates, coordinates[:, :MAX_SEARCHED_DIMENSIONS])
+        return PointCloud(self.points, search=search)
 
 
 @dataclass(frozen=True, eq=False)
 class Clouds:
     """The graph and tangent spaces of many clouds.
 
-    Attributes: ``points (n, D)``, centred and divided by ``radii`` (clouds,), those of the
-    neighbourhoods; ``cloud`` (n,), the place of each point's cloud among them; ``sizes`` (clouds,);
-    ``graph``, ``pca`` and ``frames (n, D, d)``.
+    Attributes: ``numbered``, the points, centred and divided by ``radii`` (clouds,), those of the
+    neighbourhoods; ``graph`` and ``frames``, of all points.
     """
 
-    points: Tensor
-    cloud: Tensor
-    sizes: Tensor
+    numbered: NumberedPoints
     radii: Tensor
     graph: NeighborGraph
-    pca: LocalPCA
-    frames: Tensor
+    frames: EstimatedFrames
     kernel: Kernel
     kind: ArrayKind = field(repr=False)
 
@@ -63,213 +154,250 @@ class Clouds:
         cls,
         points: Array,
         batch: Array,
+        *,
         dim: int,
         scale: Scale,
+        settings: PCASettings,
         kernel: Kernel,
+        max_memory: float | None = None,
         adapt: bool = False,
     ) -> Clouds:
         """Of points ``(n, D)`` of clouds that are numbered by ``batch`` (n,).
 
-        With ``adapt``, ``scale.neighbors`` that a cloud does not have are all others, and its
+        With ``adapt``, a number of neighbours that a cloud does not have is all others, and its
         radius is at least the largest distance of a point to its nearest one.
         """
-        x, cloud, sizes = clouds_of(points, batch)
-        if int(sizes.min()) < 2 * dim + 3:
-            few = f"clouds of dimension {dim} need at least {2 * dim + 3} points each"
-            raise TooFewPointsError(f"{few}, got one of {int(sizes.min())}.")
-        if scale.eps_pca is not None and scale.eps is None:
-            raise InvalidInputError(
-                "eps_pca needs eps where many clouds are built at once: give eps, too."
-            )
-        exact, kind = x.double(), float_tensor(points, "points")[1]
-        centred = exact - (sums_by(cloud, exact, len(sizes)) / sizes[:, None])[cloud]
-        x = (
-            centred if x.device.type == "cpu" else centred.to(x.dtype)
-        )  # on CPUs as from_points, in float64
-        radii = _radii(x, cloud, sizes, dim, scale, adapt)
-        if len(bad := (~((radii > 0) & radii.isfinite())).nonzero()):
+        kind = float_tensor(points, "points")[1]
+        numbered = NumberedPoints.of(points, batch)
+        smallest = int(numbered.sizes.min())
+        if smallest < 2 * dim + 3:
             raise TooFewPointsError(
-                f"most points of cloud {int(bad[0])} have too many exact duplicates, or their "
-                "squared distances overflow. Remove duplicates, or rescale the clouds."
+                f"clouds of dimension {dim} need at least {2 * dim + 3} points each, got one of "
+                f"{smallest}."
             )
-        scaled = x / radii[cloud, None].to(x.dtype)
-        eps_pca = scale.eps_pca / scale.eps if scale.eps_pca and scale.eps else None
-        apart = _set_apart(scaled, cloud, float(np.sqrt(eps_pca or 1.0)))
-        together = TensorCloud(
-            scaled, torch.arange(len(x), device=x.device), 1.0, apart, apart[:, :WIDE]
+        numbered = numbered.centred()
+        radii = _radii(numbered, dim, scale, adapt)
+        _refuse_degenerate(radii)
+        scaled = numbered.points / radii[numbered.cloud, None].to(numbered.points)
+        numbered = NumberedPoints(scaled, numbered.cloud, numbered.sizes)
+        unit_settings = _in_units_of_radii(settings, scale)
+        cloud = numbered.together(float(np.sqrt(unit_settings.eps_pca or 1.0)))
+        graph = cloud.within(1.0, max_memory=max_memory, dim=dim)
+        _refuse_isolated(graph, numbered.cloud)
+        frames = estimate_frames(
+            cloud, graph, eps=1.0, dim=dim, settings=unit_settings, max_memory=max_memory
         )
-        graph = radius_graph(together, 1.0, max_memory=scale.max_memory, dim=dim)
-        if len(graph.isolated):
-            alone = torch.unique(cloud[torch.as_tensor(graph.isolated, device=x.device)]).tolist()
-            found = (
-                f"{len(graph.isolated)} points (first: {graph.isolated[0]}, counted from 0), "
-                f"in clouds {alone[:5]}"
-            )
-            raise IsolatedPointsError(f"{found}, are isolated. Use a larger eps or more neighbors.")
-        unit = Scale(1.0, None, eps_pca, scale.max_memory, scale.pca_center)
-        pca, _ = estimate_frames(together, graph, 1.0, dim, unit)
-        frames = torch.as_tensor(pca.frames(dim))
-        return cls(scaled, cloud, sizes, radii, graph, pca, frames, kernel, kind)
+        return cls(numbered, radii, graph, frames, kernel, kind)
 
     def warn(self) -> None:
         """Warn of several components, of neighbourhoods that are not local, of coincident points,
         and of noise."""
-        sizes, (indptr, _, distances) = self.sizes, self.graph.tensors
-        count, several = len(sizes), self.graph.num_components - len(sizes)
-        if several > 0:
-            message = (
-                f"{count} clouds have {several} components too many; nothing flows between them."
+        sizes = self.numbered.sizes
+        count = len(sizes)
+        extra_components = self.graph.num_components - count
+        if extra_components > 0:
+            warn(
+                f"{count} clouds have {extra_components} components too many; nothing flows "
+                "between them.",
+                DisconnectedWarning,
             )
-            warn(message, DisconnectedWarning)
-        shares = indptr[pad(sizes.cumsum(0), (1, 0))].diff() / (sizes * (sizes - 1))
-        if len(wide := ((shares > GLOBAL_SHARE) & (sizes > 20)).nonzero()):
-            found = (
-                f"neighbourhoods in {len(wide)} of {count} clouds (first: {int(wide[0])}) "
-                "hold most of the cloud"
+        edges_of_clouds = self.graph.indptr[pad(sizes.cumsum(0), (1, 0))].diff()
+        shares = edges_of_clouds / (sizes * (sizes - 1))
+        not_local = ((shares > GLOBAL_SHARE) & (sizes > MIN_POINTS_OF_LOCALITY)).nonzero()
+        if len(not_local):
+            warn(
+                f"neighbourhoods in {len(not_local)} of {count} clouds (first: "
+                f"{int(not_local[0])}) hold most of the cloud, so the Laplacian is not local. Use "
+                "a smaller eps or fewer neighbors.",
+                GlobalNeighborhoodWarning,
             )
-            message = (
-                f"{found}, so the Laplacian is not local. Use a smaller eps or fewer neighbors."
+        coincident_pairs = int((self.graph.distances == 0).sum()) // 2
+        if coincident_pairs:
+            warn(
+                f"{coincident_pairs} pairs of points coincide. Remove duplicates in each cloud "
+                "with np.unique(points, axis=0).",
+                DuplicatePointsWarning,
             )
-            warn(message, GlobalNeighborhoodWarning)
-        if same := int((distances == 0).sum()) // 2:
-            message = (
-                f"{same} pairs of points coincide. Remove duplicates in each cloud with "
-                "np.unique(points, axis=0)."
-            )
-            warn(message, DuplicatePointsWarning)
-        warn_of_noise(self.pca, self.frames, self.graph)
+        self.frames.warn_of_noise(self.graph)
 
     def laplacian(self, calibrate: bool = True) -> Joined:
         """The connection Laplacians, joined; ``calibrate=False`` gives the paper's."""
-        connection = connect(self.frames, self.graph, self.kind.numpy_dtype)
-        return self._joined(connection, self.frames.to(self.kind.dtype), calibrate)
+        connection = connect(self.frames.matrices, self.graph, self.kind.dtype)
+        return self._joined(connection, self.frames.matrices.to(self.kind.dtype), calibrate)
 
     def scalar_laplacian(self, calibrate: bool = True) -> Joined:
         """The Laplacians of functions, joined."""
-        return self._joined(Connection.identity(self.graph, self.kind.dtype), None, calibrate)
+        identity = Connection.identity(self.graph, self.kind.dtype)
+        return self._joined(identity, None, calibrate)
 
     def _joined(self, connection: Connection, frames: Tensor | None, calibrate: bool) -> Joined:
-        graph, cloud, dim, count = self.graph, self.cloud, self.frames.shape[2], len(self.sizes)
-        averages = Averages.of(graph, self.kernel(graph.tensors[2]))
-        factors, terms = np.ones(count), 1
+        cloud = self.numbered.cloud
+        sizes = self.numbered.sizes.tolist()
+        averages = Averages.of(self.graph, self.kernel(self.graph.distances))
+        cols, values = average_blocks(self.graph, connection, averages.factors)
+        totals = sums_by(cloud, averages.mass, len(sizes))
+        masses = (averages.mass / totals[cloud]).to(values.dtype).split(sizes)
+        frames_of_clouds = [None] * len(sizes)
+        if frames is not None:
+            frames_of_clouds = list(frames.split(sizes))
+        scales = self.radii.square().cpu().numpy()
+        terms = 1
         if calibrate:
-            calibration, constant, terms = SampleEnergy(), self.kernel.calibration(dim), 2
-            moments = coordinate_moments(
-                graph, averages, self.points.double(), calibration.terms, cloud
+            scales = scales * self._calibration(averages)
+            terms = 2
+        laplacians = []
+        for k, rows in enumerate(self._rows(cols, values)):
+            laplacians.append(
+                Laplacian(
+                    average=rows,
+                    mass=masses[k],
+                    generator=Generator(float(scales[k]), terms),
+                    kind=self.kind,
+                    sorted_frames=frames_of_clouds[k],
+                )
             )
-            factors = constant * calibration.factors(moments, dim, np.full(count, constant))
-        scales = (factors * self.radii.square().cpu().numpy()).tolist()
-        cols, values = average_blocks(graph, connection, averages.factors)
-        share = (averages.mass / sums_by(cloud, averages.mass, count)[cloud]).to(values.dtype)
-        sizes = self.sizes.tolist()
-        bases: Any = [None] * count if frames is None else frames.split(sizes)
-        parts = zip(*self._rows(cols, values), share.split(sizes), scales, bases, strict=True)
-        fields: Any = ((*part, connection.rank, self.kind, base, terms) for *part, base in parts)
-        return Joined(tuple(ConnectionLaplacian(*one) for one in fields))
+        return Joined(tuple(laplacians))
 
-    def _rows(self, cols: Tensor, values: Tensor) -> tuple[Any, ...]:
-        """Sequences of ``indptr``, ``cols``, ``values`` and ``order`` of each cloud, numbered
-        within it."""
-        starts, indptr = pad(self.sizes.cumsum(0), (1, 0)), self.graph.tensors[0]
-        within = torch.arange(len(self.cloud), device=cols.device) - starts[self.cloud]
-        number = torch.repeat_interleave(self.sizes + 1)
-        local = (
-            indptr[torch.arange(len(number), device=cols.device) - number] - indptr[starts[number]]
+    def _calibration(self, averages: Averages) -> np.ndarray:
+        """The constant c of each cloud, ``(clouds,)``."""
+        energy = SampleEnergy()
+        dim = self.frames.dim
+        constants = np.full(len(self.numbered.sizes), self.kernel.calibration(dim))
+        moments = coordinate_moments(
+            self.graph,
+            averages,
+            self.numbered.points.double(),
+            energy.terms,
+            cloud=self.numbered.cloud,
         )
-        before = starts[self.cloud[self.graph.edge_rows]].int()
-        cols = torch.where(cols < 0, ~(~cols - before), cols - before)
-        sizes, edges = self.sizes.tolist(), indptr[starts].diff().tolist()
-        parts = local.split((self.sizes + 1).tolist()), cols.split(edges), values.split(edges)
-        return *parts, within.int().split(sizes)
+        return constants * energy.factors(moments, dim, constants)
+
+    def _rows(self, cols: Tensor, values: Tensor) -> Iterator[BlockMatrix]:
+        """The rows of each cloud, numbered within it."""
+        device = cols.device
+        cloud = self.numbered.cloud
+        sizes = self.numbered.sizes
+        starts = pad(sizes.cumsum(0), (1, 0))
+        places = torch.arange(len(cloud), device=device) - starts[cloud]
+        # the row ends of all clouds, one more than points for each
+        clouds_of_ends = torch.repeat_interleave(sizes + 1)
+        points_before = torch.arange(len(clouds_of_ends), device=device) - clouds_of_ends
+        indptr = self.graph.indptr
+        row_ends = indptr[points_before] - indptr[starts[clouds_of_ends]]
+        first_points = starts[cloud[self.graph.rows]].int()
+        local_cols = torch.where(cols < 0, ~(~cols - first_points), cols - first_points)
+        edges = indptr[starts].diff().tolist()
+        indptrs = row_ends.split((sizes + 1).tolist())
+        cols_of_clouds = local_cols.split(edges)
+        values_of_clouds = values.split(edges)
+        orders = places.int().split(sizes.tolist())
+        for k in range(len(sizes)):
+            yield BlockMatrix(indptrs[k], cols_of_clouds[k], values_of_clouds[k], orders[k])
 
 
-def clouds_of(points: Array, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
-    """Points, the number of each point's cloud, and the sizes of the clouds; checked."""
-    x, _ = points_tensor(points, "points")
-    # refuses all that is no array of numbers
-    require_values(float_tensor(batch, "batch")[0], "batch")
-    numbers = torch.as_tensor(batch, device=x.device)
-    if numbers.shape != x.shape[:1] or numbers.is_floating_point():
-        got = f"{tuple(x.shape)} and {numbers.dtype} {tuple(numbers.shape)}"
-        raise ShapeError(f"points must be (n, D) and batch (n,) integers, got {got}.")
-    cloud, sizes = torch.unique_consecutive(numbers, return_inverse=True, return_counts=True)[1:]
-    if bool((numbers.diff() < 0).any()):
+def _in_units_of_radii(settings: PCASettings, scale: Scale) -> PCASettings:
+    """Settings for clouds that are divided by their radii."""
+    if settings.eps_pca is None:
+        return settings
+    if not isinstance(scale, Radius):
         raise InvalidInputError(
-            "batch must be sorted: the points of a cloud follow each other. Sort points by batch."
+            "eps_pca needs eps where many clouds are built at once: give eps, too."
         )
-    if not len(sizes) or int(sizes.min()) < 3:
+    return PCASettings(settings.eps_pca / scale.eps, settings.center)
+
+
+def _refuse_degenerate(radii: Tensor) -> None:
+    bad = (~((radii > 0) & radii.isfinite())).nonzero()
+    if len(bad):
         raise TooFewPointsError(
-            f"every cloud needs at least 3 points, got clouds of {sizes.tolist()[:5]} points."
+            f"most points of cloud {int(bad[0])} have too many exact duplicates, or their squared "
+            "distances overflow. Remove duplicates, or rescale the clouds."
         )
-    return x, cloud, sizes
 
 
-def _set_apart(x: Tensor, cloud: Tensor, radius: float) -> Tensor:
-    """Points with a first coordinate by which clouds are further apart than ``radius`` and than any
-    of them is wide."""
-    width = 2.0 * float(x.double().square().sum(1).max().sqrt())
-    distance = np.ceil(1.0 + max(width, radius))  # multiples of a whole number are exact in float32
-    return torch.cat([distance * cloud[:, None].to(x), x], 1)
+def _refuse_isolated(graph: NeighborGraph, cloud: Tensor) -> None:
+    isolated = graph.isolated
+    if len(isolated):
+        clouds = torch.unique(cloud[isolated]).tolist()
+        raise IsolatedPointsError(
+            f"{len(isolated)} points (first: {int(isolated[0])}, counted from 0), in clouds "
+            f"{clouds[:5]}, are isolated. Use a larger eps or more neighbors."
+        )
 
 
-def _radii(x: Tensor, cloud: Tensor, sizes: Tensor, dim: int, scale: Scale, adapt: bool) -> Tensor:
-    """Radii of the neighbourhoods of each cloud, ``(clouds,)``: given, or by the neighbours of its
-    median point."""
-    if scale.eps is not None:
+def _radii(numbered: NumberedPoints, dim: int, scale: Scale, adapt: bool) -> Tensor:
+    """Radii of the neighbourhoods of each cloud, ``(clouds,)``: as given, or by the neighbours of
+    its median point."""
+    sizes = numbered.sizes
+    if isinstance(scale, Radius):
         return torch.full_like(sizes, float(np.sqrt(scale.eps)), dtype=torch.float64)
-    wanted = torch.tensor(
-        [scale.neighbors or target_neighbors(n, dim) for n in sizes.tolist()], device=x.device
-    )
-    wanted = torch.minimum(wanted, sizes - 1) if adapt else wanted
-    if bool((wanted >= sizes).any()):
-        first = int((wanted >= sizes).nonzero()[0])
-        raise TooFewPointsError(
-            f"{int(wanted[first])} neighbours per point need more than {int(sizes[first])} points."
-        )
-    nearest, reach = (_reach_by_tree if x.device.type == "cpu" else _reach_by_pairs)(
-        x, cloud, sizes, wanted
-    )
-    by_reach = torch.argsort(reach)
-    ranked, starts = (
-        reach[by_reach[torch.argsort(cloud[by_reach], stable=True)]],
-        sizes.cumsum(0) - sizes,
-    )
-    radii = (ranked[starts + (sizes - 1) // 2] + ranked[starts + sizes // 2]) / 2
+    counts = _neighbor_counts(sizes, dim, scale)
     if adapt:
-        radii = radii.scatter_reduce(0, cloud, nearest, "amax")
-    return radii * (1 + 1e-6)
+        counts = torch.minimum(counts, sizes - 1)
+    if bool((counts >= sizes).any()):
+        first = int((counts >= sizes).nonzero()[0])
+        raise TooFewPointsError(
+            f"{int(counts[first])} neighbours per point need more than {int(sizes[first])} points."
+        )
+    if numbered.points.device.type == "cpu":
+        nearest, reach = distances_by_tree(numbered, counts)
+    else:
+        nearest, reach = distances_by_pairs(numbered, counts)
+    radii = _medians(numbered, reach)
+    if adapt:
+        radii = radii.scatter_reduce(0, numbered.cloud, nearest, "amax")
+    return radii * TIE
 
 
-def _reach_by_tree(
-    x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Distances of each point to the nearest and to the ``wanted``-th nearest of its cloud,
+def _neighbor_counts(sizes: Tensor, dim: int, scale: Scale) -> Tensor:
+    """Neighbours of the median point of each cloud, ``(clouds,)``."""
+    if isinstance(scale, NeighborCount):
+        return torch.full_like(sizes, scale.k)
+    automatic = [target_neighbors(size, dim) for size in sizes.tolist()]
+    return torch.tensor(automatic, device=sizes.device)
+
+
+def _medians(numbered: NumberedPoints, values: Tensor) -> Tensor:
+    """The median of the values ``(n,)`` of each cloud, ``(clouds,)``."""
+    by_value = torch.argsort(values)
+    by_cloud = torch.argsort(numbered.cloud[by_value], stable=True)
+    ranked = values[by_value[by_cloud]]
+    lower = ranked[numbered.starts + (numbered.sizes - 1) // 2]
+    upper = ranked[numbered.starts + numbered.sizes // 2]
+    return (lower + upper) / 2
+
+
+def distances_by_tree(numbered: NumberedPoints, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Distances of each point to the nearest and to the ``counts``-th nearest of its cloud,
     ``(n,)`` each."""
-    widest = x.new_zeros(len(sizes)).scatter_reduce(0, cloud, x.norm(dim=1), "amax")
-    widths = widest.clamp_min(torch.finfo(x.dtype).tiny)
-    apart = _set_apart(x / widths[cloud, None], cloud, 1.0)
-    distances = torch.from_numpy(nearest_distances(host(apart), int(wanted.max()))[0])
-    columns = torch.stack([torch.zeros_like(cloud), wanted[cloud] - 1], 1)
-    nearest, reach = (distances.gather(1, columns) * widths[cloud, None]).unbind(1)
-    return nearest, reach
+    points = numbered.points
+    cloud = numbered.cloud
+    radii = points.new_zeros(len(counts)).scatter_reduce(0, cloud, points.norm(dim=1), "amax")
+    unit = radii.clamp_min(torch.finfo(points.dtype).tiny)[cloud]
+    scaled = NumberedPoints(points / unit[:, None], cloud, numbered.sizes)
+    distances, _ = PointCloud(scaled.set_apart(1.0)).nearest(int(counts.max()))
+    last = (counts[cloud] - 1)[:, None]
+    return distances[:, 0] * unit, distances.gather(1, last)[:, 0] * unit
 
 
-def _reach_by_pairs(
-    x: Tensor, cloud: Tensor, sizes: Tensor, wanted: Tensor
-) -> tuple[Tensor, Tensor]:
+def distances_by_pairs(numbered: NumberedPoints, counts: Tensor) -> tuple[Tensor, Tensor]:
     """The same from all pairs of points of a cloud, in parallel: for GPUs."""
-    count, size, starts = len(sizes), int(sizes.max()), sizes.cumsum(0) - sizes
-    inside = torch.arange(size, device=x.device)
-    found = []
-    for some in torch.arange(count, device=x.device).split(max(1, 4 * CHUNK // size**2)):
-        valid = inside < sizes[some, None]
-        padded = x[(starts[some, None] + inside).clamp_max(len(x) - 1)]
-        squares = torch.zeros((len(some), size, size), dtype=x.dtype, device=x.device)
-        for axis in padded.unbind(2):
+    points = numbered.points
+    sizes = numbered.sizes
+    largest = int(sizes.max())
+    inside = torch.arange(largest, device=points.device)
+    nearest = []
+    reach = []
+    clouds_at_once = max(1, 4 * CHUNK // largest**2)
+    for clouds in torch.arange(len(sizes), device=points.device).split(clouds_at_once):
+        exists = inside < sizes[clouds, None]
+        rows = (numbered.starts[clouds, None] + inside).clamp_max(len(points) - 1)
+        squares = points.new_zeros((len(clouds), largest, largest))
+        for axis in points[rows].unbind(2):
             squares += (axis[:, :, None] - axis[:, None]).square()
-        squares.masked_fill_(~valid[:, None] | (inside[:, None] == inside), torch.inf)
-        squares = torch.topk(squares, int(wanted.max()), largest=False)[0]
-        reach = squares.gather(2, (wanted[some] - 1)[:, None, None].expand(-1, size, 1))
-        found.append(torch.cat([squares[:, :, :1], reach], 2)[valid].sqrt().double())
-    nearest, reach = torch.cat(found).unbind(1)
-    return nearest, reach
+        squares.masked_fill_(~exists[:, None] | (inside[:, None] == inside), torch.inf)
+        ranked = torch.topk(squares, int(counts.max()), largest=False)[0].sqrt().double()
+        last = (counts[clouds] - 1)[:, None, None].expand(-1, largest, 1)
+        nearest.append(ranked[:, :, 0][exists])
+        reach.append(ranked.gather(2, last)[:, :, 0][exists])
+    return torch.cat(nearest), torch.cat(reach)

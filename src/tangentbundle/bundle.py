@@ -1,46 +1,63 @@
-"""The tangent bundle of a cloud of points: graph, frames and transport, and signals on it."""
+"""The tangent bundle of a cloud of points: graph, frames and transport, signals and operators."""
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from .arrays import Array, host, positive
-from .batch import Clouds, clouds_of
-from .bundle_operators import BundleOperators, SecondForm
+from .arrays import Array, ArrayKind, float_tensor, positive
+from .batch import laplacians_of_clouds
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
+from .edge_weights import EdgeWeights, KernelWeights, MeshWeights
+from .errors import InvalidInputError
+from .geometry.cloud import PointCloud
 from .geometry.dimension import DimensionRule, resolve_dimension
+from .geometry.frames import EstimatedFrames, PCASettings, TangentFrames, estimate_frames
+from .geometry.graph import NeighborGraph
 from .geometry.halfedges import check_faces
 from .geometry.holonomy import warn_of_holonomy
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames
-from .geometry.mesh import mesh_geometry
-from .geometry.pipeline import (
-    Scale,
-    build_graph,
-    cloud_of,
-    graph_and_frames,
-    sorted_cloud,
-    warn_of_duplicates,
-    warn_of_noise,
-    warn_of_scale,
-)
-from .geometry.search import one_search
-from .geometry.transport import Connection, connect
+from .geometry.locality import warn_of_scale
+from .geometry.mesh import intrinsic_mesh
+from .geometry.scale import scale_from
+from .geometry.transport import Connection, connect, connect_with_gradients
 from .manifolds import Sphere
-from .operators import ConnectionLaplacian, Joined
+from .operators import Calibration, Joined, Laplacian, Normalization
 from .parallel import threads_by_size
+from .sheaf import Sheaf
+from .signals import BundleSignals
+from .transforms import outside_transforms
+
+SecondForm = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""The exact second fundamental form: points ``(n, D)``, tangent vectors ``(n, D, m)`` to
+``(n, D, m, m)``."""
 
 
-class TangentBundle(BundleOperators):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TangentBundle(BundleSignals):
     r"""A discrete tangent bundle (an orthogonal cellular sheaf) over sampled points.
 
     Build one with ``from_points``, ``from_latlon``, ``from_frames`` or ``from_mesh``; ``scalar()``
     is the trivial line bundle over the same points. Points are sorted internally along a
     space-filling curve; inputs and outputs are in the user's order.
+
+    Points with gradients make a bundle whose ``frames``, and whose Laplacians with their frames,
+    have gradients, too. The neighbours, the scales and the calibration are those of the points as
+    they are, and constant; weights, frames and transports are functions of the points.
+
+    Attributes, all along the curve: ``cloud``, the points; ``sorted_graph``, who is near whom;
+    ``connection``, the transport along edges; ``weights`` of the edges; ``tangent_frames`` (None
+    for functions). ``dim`` is the dimension d of the manifold, ``kind`` says which arrays the
+    points came in, ``second_form`` is the exact curvature, where it is known, and ``fixed`` is the
+    bundle without gradients, where the points have some.
 
     >>> import tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(500, seed=0)
@@ -50,7 +67,28 @@ class TangentBundle(BundleOperators):
     >>> x = bundle.to_coordinates(np.ones((500, 3)))
     >>> x.shape, bundle.to_ambient(x).shape, (bundle.laplacian() @ x).shape
     ((500, 2, 1), (500, 3), (500, 2, 1))
+
+    How much a field varies, and how this changes as the points move:
+
+    >>> points = torch.from_numpy(points).requires_grad_()
+    >>> moving = tb.TangentBundle.from_points(points)
+    >>> lap, x = moving.laplacian(), moving.to_coordinates(torch.ones(500, 3).double())
+    >>> lap.inner(x, lap @ x).sum().backward()
+    >>> points.grad.shape
+    torch.Size([500, 3])
     """
+
+    cloud: PointCloud
+    sorted_graph: NeighborGraph
+    connection: Connection
+    weights: EdgeWeights
+    dim: int
+    kind: ArrayKind
+    tangent_frames: TangentFrames | None = None
+    second_form: SecondForm | None = None
+    fixed: TangentBundle | None = None
+
+    # Constructors.
 
     @classmethod
     @threads_by_size
@@ -87,19 +125,41 @@ class TangentBundle(BundleOperators):
             kernel: radial weight, default ``Gaussian()``.
             max_memory: bytes the graph may need; default 80 % of what is free.
         """
-        scale = Scale(eps, neighbors, eps_pca, max_memory, pca_center)
-        cloud, order, kind = cloud_of(points)
-        with one_search(cloud):
-            warn_of_duplicates(cloud)
-            dim, local = resolve_dimension(cloud, dim, scale.eps_pca)
-            graph, eps, pca, eps_pca = graph_and_frames(cloud, dim, scale, order)
-        frames = pca.frames(dim, order)
-        warn_of_noise(pca, frames, graph)
-        connection = connect(frames, graph, kind.numpy_dtype, order)
-        if scale.automatic:
-            warn_of_holonomy(cloud, frames, graph, float(np.sqrt(eps)))
-        geometry = cloud, graph, connection, order, check_kernel(kernel), eps, dim, kind, frames
-        return cls(*geometry, pca=pca, eps_pca=eps_pca, local_dimensions=local)
+        scale = scale_from(eps, neighbors)
+        settings = PCASettings(eps_pca, pca_center)
+        memory = _memory_limit(max_memory)
+        kernel = check_kernel(kernel)
+        kind = float_tensor(points, "points")[1]
+        cloud = PointCloud.from_points(points)
+        cloud.warn_of_duplicates()
+        dim, local_dimensions = resolve_dimension(cloud, dim, settings.eps_pca)
+        graph, eps = scale.ball_graph(cloud, dim, max_memory=memory)
+        frames = estimate_frames(
+            cloud,
+            graph,
+            eps=eps,
+            dim=dim,
+            settings=settings,
+            max_memory=memory,
+            local_dimensions=local_dimensions,
+        )
+        warn_of_scale(graph)
+        frames.warn_of_noise(graph)
+        connection = connect(frames.matrices, graph, kind.dtype, cloud.curve_order)
+        if scale.is_automatic:
+            warn_of_holonomy(cloud, frames.matrices, graph, eps**0.5)
+        bundle = cls(
+            cloud=cloud,
+            sorted_graph=graph,
+            connection=connection,
+            weights=KernelWeights(kernel, eps),
+            dim=dim,
+            kind=kind,
+            tangent_frames=frames,
+        )
+        if isinstance(points, Tensor) and points.requires_grad and torch.is_grad_enabled():
+            return bundle.moved(points)
+        return bundle
 
     @classmethod
     @threads_by_size
@@ -109,8 +169,12 @@ class TangentBundle(BundleOperators):
         batch: Array,
         *,
         dim: int | DimensionRule | None = None,
+        eps: float | None = None,
+        neighbors: int | None = None,
+        eps_pca: float | None = None,
+        pca_center: bool = True,
         kernel: Kernel | None = None,
-        **options: Any,
+        max_memory: float | None = None,
     ) -> Joined:
         r"""The Laplacians of many clouds at once, joined; nothing flows between the clouds.
 
@@ -120,7 +184,7 @@ class TangentBundle(BundleOperators):
         Laplacians of ``from_points``, except that an automatic number of neighbours is not adapted
         to curvature and connectedness, and that ``eps_pca`` needs ``eps``. By default ``dim`` is
         estimated from the largest cloud. Coordinates and ambient vectors are exchanged by the
-        operator's ``frames``. ``options`` are those of ``from_points``.
+        operator's ``frames``. The other arguments are those of ``from_points``.
 
         >>> import tangentbundle as tb
         >>> clouds = [tb.manifolds.Sphere(2).sample(n, seed=n) for n in (80, 120)]
@@ -130,13 +194,15 @@ class TangentBundle(BundleOperators):
         >>> both.sizes, both.frames.shape
         ((80, 120), torch.Size([200, 3, 2]))
         """
-        scale, (x, _, sizes) = Scale(**options), clouds_of(points, batch)
-        dim, _ = resolve_dimension(
-            host(x.split(sizes.tolist())[int(sizes.argmax())]), dim, scale.eps_pca
+        return laplacians_of_clouds(
+            points,
+            batch,
+            dim=dim,
+            scale=scale_from(eps, neighbors),
+            settings=PCASettings(eps_pca, pca_center),
+            kernel=check_kernel(kernel),
+            max_memory=_memory_limit(max_memory),
         )
-        clouds = Clouds.of(points, batch, dim, scale, check_kernel(kernel))
-        clouds.warn()
-        return clouds.laplacian()
 
     @classmethod
     @threads_by_size
@@ -155,28 +221,29 @@ class TangentBundle(BundleOperators):
 
         ``second_form``, such as ``Torus().second_form``, gives exact curvature to ``curvature()``
         and ``hodge()``, which otherwise estimate it. The other arguments are those of
-        ``from_points``.
+        ``from_points``. Frames that are given have no gradients in the points.
         """
-        scale = Scale(eps, neighbors, None, max_memory)
-        cloud, order, kind = sorted_cloud(points)
-        bases = np.ascontiguousarray(check_frames(frames, cloud)[order])
-        with one_search(cloud):
-            warn_of_duplicates(cloud)
-            graph, eps = build_graph(cloud, bases.shape[2], scale, order=order)
+        scale = scale_from(eps, neighbors)
+        memory = _memory_limit(max_memory)
+        kernel = check_kernel(kernel)
+        kind = float_tensor(points, "points")[1]
+        cloud = PointCloud.from_points(points)
+        bases = check_frames(frames, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+        matrices = bases.to(cloud.device)[cloud.curve_order].contiguous()
+        dim = matrices.shape[2]
+        cloud.warn_of_duplicates()
+        graph, eps = scale.ball_graph(cloud, dim, max_memory=memory)
         warn_of_scale(graph)
-        connection = connect(bases, graph, kind.numpy_dtype, order)
-        geometry = (
-            cloud,
-            graph,
-            connection,
-            order,
-            check_kernel(kernel),
-            eps,
-            bases.shape[2],
-            kind,
-            bases,
+        return cls(
+            cloud=cloud,
+            sorted_graph=graph,
+            connection=connect(matrices, graph, kind.dtype, cloud.curve_order),
+            weights=KernelWeights(kernel, eps),
+            dim=dim,
+            kind=kind,
+            tangent_frames=TangentFrames(matrices),
+            second_form=second_form,
         )
-        return cls(*geometry, second_form=second_form)
 
     @classmethod
     @threads_by_size
@@ -240,29 +307,22 @@ class TangentBundle(BundleOperators):
         TangentBundle(6 points in R^3, dim=2, rank=2, mesh of 8 triangles, 0 boundary edges,
         0 edges flipped)
         """
-        cloud, order, kind = sorted_cloud(vertices, "vertices")
-        bases = None if frames is None else check_frames(frames, cloud)[order]
-        triangles = np.ascontiguousarray(np.argsort(order)[check_faces(faces, cloud)])
-        graph, connection, bases, mesh = mesh_geometry(
-            cloud, triangles, order, bases, kind.numpy_dtype
-        )
-        eps = float(np.square(graph.distances).mean())
-        return cls(cloud, graph, connection, order, None, eps, 2, kind, bases, mesh=mesh)
-
-    def __repr__(self) -> str:
-        how = ""
-        if self.local_dimensions is not None:
-            how = f" (estimated, {np.mean(self.local_dimensions == self.dim):.0%} of points agree)"
-        pca = "" if self.eps_pca is None else f", eps_pca={self.eps_pca:.4g}"
-        near = f"{np.median(self.sorted_graph.degrees):.0f} neighbours per point"
-        edges = (
-            f"eps={self.eps:.4g}{pca}, {near}, {self.kernel}"
-            if self.mesh is None
-            else f"mesh of {self.mesh}"
-        )
-        return (
-            f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, "
-            f"dim={self.dim}{how}, rank={self.rank}, {edges})"
+        kind = float_tensor(vertices, "vertices")[1]
+        cloud = PointCloud.on_cpu(vertices, "vertices")
+        bases = None
+        if frames is not None:
+            checked = check_frames(frames, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+            bases = checked.cpu()[cloud.curve_order]
+        triangles = check_faces(faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+        mesh = intrinsic_mesh(cloud, triangles, bases, kind.dtype)
+        return cls(
+            cloud=cloud,
+            sorted_graph=mesh.graph,
+            connection=mesh.connection,
+            weights=MeshWeights.of(mesh),
+            dim=2,
+            kind=kind,
+            tangent_frames=TangentFrames(mesh.frames),
         )
 
     def scalar(self) -> TangentBundle:
@@ -273,14 +333,218 @@ class TangentBundle(BundleOperators):
         >>> bool(bundle.scalar().laplacian().spectrum(1)[0][0] < 1e-8)  # constants are harmonic
         True
         """
-        other, line = copy(self), Connection.identity(self.sorted_graph, self.kind.dtype)
-        vars(other).update(connection=line, sorted_frames=None, pca=None)
-        return other
+        fixed = None
+        if self.fixed is not None:
+            fixed = self.fixed.scalar()
+        identity = Connection.identity(self.sorted_graph, self.kind.dtype)
+        return replace(self, connection=identity, tangent_frames=None, fixed=fixed)
+
+    def rebuilt(self, points: Array, frames: Array) -> TangentBundle:
+        """The bundle of other points ``(n, D)`` with tangent bases ``(n, D, d)``, with the same
+        kernel and eps, or the same triangles: that of points that are turned in space.
+
+        >>> import tangentbundle as tb
+        >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(200, seed=0))
+        >>> turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+        >>> turned = bundle.rebuilt(bundle.points @ turn.T, turn @ bundle.frames)
+        >>> x = np.ones((200, 2, 1))
+        >>> bool(np.allclose(bundle.laplacian() @ x, turned.laplacian() @ x))
+        True
+        """
+        return self.weights.rebuild(self, points, frames)
+
+    def moved(self, points: Tensor) -> TangentBundle:
+        """The bundle of other points ``(n, D)``, with the neighbours, scales and calibration of
+        these: a function of the points, with gradients in them.
+
+        It is what ``from_points`` makes of points with gradients, and serves steps of an
+        optimisation, and ``torch.func``, for points that move little.
+
+        >>> import tangentbundle as tb
+        >>> points = torch.from_numpy(tb.manifolds.Sphere(2).sample(200, seed=0))
+        >>> bundle = tb.TangentBundle.from_points(points)
+        >>> def energy(points):
+        ...     moved = bundle.moved(points)
+        ...     x = moved.to_coordinates(torch.ones(200, 3).double())
+        ...     return moved.laplacian().inner(x, x).sum()
+        >>> torch.func.grad(energy)(points).shape
+        torch.Size([200, 3])
+        """
+        fixed = self.detach()
+        if not isinstance(points, Tensor) or points.shape != fixed.cloud.points.shape:
+            raise InvalidInputError(
+                f"points must be a tensor of shape {tuple(fixed.cloud.points.shape)}, as those of "
+                f"the bundle, got {type(points).__name__} {np.shape(points)}."
+            )
+        if fixed.tangent_frames is None:
+            raise InvalidInputError("move the tangent bundle, and take its scalar() then.")
+        cloud = fixed.cloud.moved(points)
+        frames = fixed.tangent_frames.moved(fixed.cloud, cloud.points)
+        dtype = self.kind.dtype
+        return replace(
+            fixed,
+            cloud=cloud,
+            sorted_graph=fixed.sorted_graph.measured_on(cloud.points),
+            connection=connect_with_gradients(frames.matrices, fixed.sorted_graph, dtype),
+            tangent_frames=frames,
+            fixed=fixed,
+        )
+
+    def detach(self) -> TangentBundle:
+        """The bundle without gradients in the points, which has the neighbours and scales."""
+        if self.fixed is None:
+            return self
+        return self.fixed
+
+    # What it is.
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operators and frames have gradients in the points."""
+        return self.fixed is not None
+
+    @property
+    def rank(self) -> int:
+        """Dimension of the fibres: d for the tangent bundle, 1 for the scalar bundle."""
+        return self.connection.rank
+
+    @property
+    def eps(self) -> float:
+        """Squared radius of the neighbourhoods; on a mesh the mean squared edge length."""
+        return self.weights.eps
+
+    @property
+    def estimate(self) -> EstimatedFrames | None:
+        """How the frames were estimated, where they were: local PCA, its scale and dimension."""
+        if isinstance(self.tangent_frames, EstimatedFrames):
+            return self.tangent_frames
+        return None
+
+    @property
+    def graph(self) -> NeighborGraph:
+        """The neighbour graph in the user's order."""
+        return self.sorted_graph.relabel(self.cloud.curve_order)
+
+    def __repr__(self) -> str:
+        dimension = f"dim={self.dim}"
+        if self.estimate is not None and self.estimate.local_dimensions is not None:
+            share = np.mean(self.estimate.local_dimensions == self.dim)
+            dimension += f" (estimated, {share:.0%} of points agree)"
+        return (
+            f"TangentBundle({self.num_points} points in R^{self.ambient_dim}, {dimension}, "
+            f"rank={self.rank}, {self.weights.describe(self)})"
+        )
+
+    # Operators.
 
     @threads_by_size
-    def hodge(self, *, ricci: Array | None = None) -> ConnectionLaplacian:
+    def laplacian(
+        self, *, calibrate: Calibration | bool = True, terms: int | None = None
+    ) -> Laplacian:
+        r"""The connection Laplacian :math:`\Delta \le 0`, a function of the average
+        :math:`P = M^{-1} S`.
+
+        .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{terms} \frac{(I - P)^k}{k}
+
+        Args:
+            calibrate: how c is found: ``operators.SampleEnergy()``, the default, from the points,
+                or ``operators.KernelMoments()``, from the kernel alone. ``False`` gives the paper's
+                operator, with c = 1 and one term; its eigenvalues are off by the constant of the
+                kernel.
+            terms: of the series of :math:`-\log P`, default 2. One term is the usual
+                difference :math:`(P - I)/(c\,\epsilon)`, whose eigenvalues are too small by
+                :math:`c\,\epsilon\lambda^2/2`.
+
+        On a mesh there is no kernel, and both arguments are refused:
+        :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
+        """
+        return self.weights.laplacian(self, calibrate, terms)
+
+    @threads_by_size
+    def graph_laplacian(self, normalization: Normalization) -> Laplacian:
+        r"""Minus a Laplacian of the weighted neighbour graph, without the factor
+        :math:`1/(c\,\epsilon)`.
+
+        ``normalization`` is ``RandomWalk()``, ``Symmetric()`` or ``Unnormalized()`` of
+        ``tangentbundle.operators``. On the scalar bundle these are the usual graph (or cloud)
+        Laplacians; on others, edges transport the vectors.
+        """
+        if not isinstance(normalization, Normalization):
+            raise InvalidInputError(
+                f"expected a normalization such as operators.Symmetric(), got {normalization!r}."
+            )
+        return self.weights.graph_laplacian(self, normalization)
+
+    def sorted_frame_matrices(self) -> Tensor | None:
+        """The bases ``(n, D, d)`` along the curve, for operators; with gradients where these are
+        wanted."""
+        if self.tangent_frames is None:
+            return None
+        if torch.is_grad_enabled():
+            return self.tangent_frames.matrices
+        return self.tangent_frames.matrices.detach()
+
+    def edge_weights(self) -> Tensor:
+        """The weight of each edge of ``sorted_graph``: the kernel at its length, or on a mesh its
+        cotangents."""
+        return self.weights.of_edges(self)
+
+    def sorted_masses(self) -> Tensor:
+        """Masses ``(n,)`` along the curve: areas of the vertices of a mesh, otherwise one over the
+        density."""
+        if self.requires_grad:
+            return self.weights.masses(self)
+        return self._constant_masses
+
+    @cached_property
+    def _constant_masses(self) -> Tensor:
+        """The masses of points without gradients, computed once."""
+        with outside_transforms(), torch.inference_mode(False):
+            return self.weights.masses(self)
+
+    def sheaf(self) -> Sheaf:
+        r"""The bundle as an orthogonal cellular sheaf over the neighbour graph, of the same kind of
+        arrays.
+
+        An edge e = ij has the weight of the graph and the restriction maps :math:`V_{i,e} = I` and
+        :math:`V_{j,e} = O_{ij}`, so that L has the blocks :math:`L_{ii} = \deg_i I` and
+        :math:`L_{ij} = -w_{ij} O_{ij}`.
+
+        >>> import tangentbundle as tb
+        >>> tb.TangentBundle.from_points(
+        ...     tb.manifolds.Sphere(2).sample(100, seed=0), neighbors=9
+        ... ).sheaf()
+        Sheaf(100 vertices, 438 edges, stalks of dimension 2)
+        """
+        graph = self.sorted_graph
+        once = (graph.rows < graph.indices).nonzero().flatten()
+        sources = self.cloud.curve_order[graph.indices[once].long()]
+        targets = self.cloud.curve_order[graph.rows[once]]
+        # those of a mesh may be negative, for a few edges of the boundary
+        weights = self.edge_weights()[once].clamp_min(0.0)
+        return Sheaf.from_edges(
+            edge_index=torch.stack([sources, targets]),
+            maps=self.kind.wrap(self.connection.blocks(once)),
+            weights=self.kind.wrap(weights),
+            num_nodes=self.num_points,
+        )
+
+    # Calculus.
+
+    def _without_gradients(self) -> TangentBundle:
+        """The bundle for curvature and derivatives of fields, which have no gradients in the
+        points."""
+        if self.requires_grad and torch.is_grad_enabled():
+            raise InvalidInputError(
+                "curvature and derivatives of fields have no gradients in the points, and these "
+                "points need some. Use bundle.detach(), or compute under torch.no_grad()."
+            )
+        return self.detach()
+
+    @threads_by_size
+    def hodge(self, *, ricci: Array | None = None) -> Laplacian:
         """The Hodge Laplacian of vector fields; see ``calculus.hodge_laplacian``."""
-        return hodge_laplacian(self, ricci)
+        return hodge_laplacian(self._without_gradients(), ricci)
 
     @threads_by_size
     def curvature(self, *, degree: int | None = None, neighbors: int | None = None) -> Curvature:
@@ -290,24 +554,24 @@ class TangentBundle(BundleOperators):
         Otherwise, and if a degree or neighbours are given, from a polynomial fit of the points to
         each tangent plane.
         """
-        return curvature(self, degree, neighbors)
+        return curvature(self._without_gradients(), degree, neighbors)
 
     @threads_by_size
     def gradient(self, **options: Any) -> LinearMap:
         """Functions ``(..., n, 1, c)`` to fields ``(..., n, d, c)``; options are those of
         ``calculus.Derivatives``."""
-        return Derivatives(self, **options).gradient()
+        return Derivatives(self._without_gradients(), **options).gradient()
 
     @threads_by_size
     def divergence(self, **options: Any) -> LinearMap:
         """Fields ``(..., n, d, c)`` to functions ``(..., n, 1, c)``; options as of ``gradient``."""
-        return Derivatives(self, **options).divergence()
+        return Derivatives(self._without_gradients(), **options).divergence()
 
     @threads_by_size
     def curl(self, **options: Any) -> LinearMap:
         """The vorticity of fields on an oriented surface, ``(..., n, 1, c)``; options as of
         ``gradient``."""
-        return Derivatives(self, **options).curl()
+        return Derivatives(self._without_gradients(), **options).curl()
 
     @threads_by_size
     def diagnose(self, field: Array | None = None, *, quiet: bool = False) -> Diagnosis:
@@ -316,7 +580,14 @@ class TangentBundle(BundleOperators):
 
         Prints the report unless ``quiet``, and returns it as an object.
         """
-        report = diagnose(self, field)
+        report = diagnose(self.detach(), field)
         if not quiet:
             print(report)
         return report
+
+
+def _memory_limit(max_memory: float | None) -> float | None:
+    """Bytes that may be used, checked."""
+    if max_memory is None:
+        return None
+    return positive(max_memory, "max_memory")

@@ -7,7 +7,11 @@ import signal
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
+
+BAR_SECONDS = 1.0
+"""Time after which there is a bar on a terminal."""
 
 LINE_SECONDS = 10.0
 """Time between lines of progress when standard error is not a terminal."""
@@ -16,21 +20,21 @@ LINE_SECONDS = 10.0
 @contextlib.contextmanager
 def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     """Ctrl-C waits for the end of the epoch; a second one does not."""
-    asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
+    interrupted = threading.Event()
 
-    def note(number, frame):
-        if asked:
+    def note(number: int, frame: types.FrameType | None) -> None:
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        asked.append(number)
+        interrupted.set()
 
-    before = signal.signal(signal.SIGINT, note)
+    handler_before = signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: bool(asked)
+        yield interrupted.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler_before)
 
 
 @contextlib.contextmanager
@@ -51,29 +55,36 @@ def progress(total: int, unit: str, wanted: bool = True) -> Iterator[Callable[[i
         TimeRemainingColumn,
     )
 
-    count = TextColumn(f"{unit} {{task.completed}}/{{task.total}}")
-    columns = (
+    bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        count,
+        TextColumn(f"{unit} {{task.completed}}/{{task.total}}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
     )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    number, ended, started = bar.add_task("", total=total), threading.Event(), time.monotonic()
+    task_number = bar.add_task("", total=total)
+    ended = threading.Event()
+    started = time.monotonic()
+
+    def print_line() -> None:
+        task = bar.tasks[0]
+        place = f"{unit} {task.completed:g} of {total}, {time.monotonic() - started:.0f} s"
+        print(f"... {task.description} ({place})", file=sys.stderr, flush=True)
 
     def watch() -> None:
-        if bar.console.is_terminal and not ended.wait(1.0):
-            bar.start()
-        while not bar.console.is_terminal and not ended.wait(LINE_SECONDS):
-            task = bar.tasks[0]
-            place = f"{unit} {task.completed:g} of {total}, {time.monotonic() - started:.0f} s"
-            print(f"... {task.description} ({place})", file=sys.stderr, flush=True)
+        if bar.console.is_terminal:
+            if not ended.wait(BAR_SECONDS):
+                bar.start()
+            return
+        while not ended.wait(LINE_SECONDS):
+            print_line()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield lambda done, text: bar.update(number, completed=done, description=text)
+        yield lambda done, text: bar.update(task_number, completed=done, description=text)
     finally:
         ended.set()
         watcher.join()

@@ -46,9 +46,8 @@ class FieldSample:
     def noisy(self, tau: float, seed: Seed = None) -> FieldSample:
         """The same with white Gaussian noise of standard deviation tau in each of the three ambient
         directions."""
-        noise = positive(tau, "tau") * np.random.default_rng(seed).standard_normal(
-            self.vectors.shape
-        )
+        rng = np.random.default_rng(seed)
+        noise = positive(tau, "tau") * rng.standard_normal(self.vectors.shape)
         return replace(self, vectors=self.vectors + noise)
 
 
@@ -79,7 +78,8 @@ def torus_field(
     ... )
     True
     """
-    rng, torus = np.random.default_rng(seed), Torus()
+    rng = np.random.default_rng(seed)
+    torus = Torus()
     points = torus.sample(int(_counts(n, 1, rng)[0]), rng)
     return FieldSample(points, torus.frames(points), field(torus, points))
 
@@ -111,14 +111,17 @@ def torus_klein_clouds(
     clouds: list[np.ndarray] = []
     for label, surface in enumerate((Torus(), KleinBottle(3))):
         sizes = counts[labels == label]
-        if len(sizes):
-            box = np.stack(surface._point(*_grid(360).T), axis=1)
-            sides = np.ptp(box, axis=0)
-            sampled = (
-                surface.sample(int(sizes.sum()), rng) - (box.min(axis=0) + box.max(axis=0)) / 2
-            )
-            clouds += np.split(sampled / (sides if stretch else sides.max()), np.cumsum(sizes)[:-1])
-    return [clouds[i] for i in np.argsort(np.argsort(labels, kind="stable"))], labels
+        if not len(sizes):
+            continue
+        grid = np.stack(surface._point(*_grid(360).T), axis=1)
+        middle = (grid.min(axis=0) + grid.max(axis=0)) / 2
+        sides = np.ptp(grid, axis=0)
+        if not stretch:
+            sides = sides.max()
+        scaled = (surface.sample(int(sizes.sum()), rng) - middle) / sides
+        clouds += np.split(scaled, np.cumsum(sizes)[:-1])
+    by_label = np.argsort(labels, kind="stable")
+    return [clouds[place] for place in np.argsort(by_label)], labels
 
 
 def _counts(n: float, size: int, rng: np.random.Generator, population: int = 10_000) -> np.ndarray:

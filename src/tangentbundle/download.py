@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from .errors import DamagedFileError, DownloadError, InvalidInputError
@@ -36,28 +37,16 @@ def fetch(
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise InvalidInputError(f"expected the name of a file without folders, got {name!r}.")
-    pooch, mirror = extra("pooch", "Downloading data"), os.environ.get(MIRROR, "")
+    mirror = os.environ.get(MIRROR, "")
     if mirror and "://" not in mirror:
-        path = Path(mirror).expanduser() / name
-        if not path.is_file():
-            raise DownloadError(
-                f"the folder {mirror} has no file {name}. Put it there, or unset {MIRROR}."
-            )
-        if sha256 and (digest := pooch.file_hash(path)) != sha256:
-            raise DamagedFileError(
-                f"{path} has SHA-256 {digest}, expected {sha256}. Download it again."
-            )
+        path = _find_in_folder(mirror, name, sha256)
         check(path)
         return path
     url = f"{(mirror or base).rstrip('/')}/{name}"
     _require_https(url)
-    folder = Path(cache or pooch.os_cache("tangentbundle"))
-    store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
-    redirects = {
-        "response": lambda r, **_: _require_https(urljoin(r.url, r.headers.get("Location", "")))
-    }
+    folder = Path(cache or _pooch().os_cache("tangentbundle"))
     try:
-        path = Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks=redirects)))
+        path = _download(url, folder, name, sha256)
         check(path)
     except OSError as error:  # also those of requests
         raise DownloadError(
@@ -71,11 +60,42 @@ def fetch(
     return path
 
 
+def _pooch() -> Any:
+    return extra("pooch", "Downloading data")
+
+
+def _find_in_folder(folder: str, name: str, sha256: str | None) -> Path:
+    """A file that was downloaded by hand."""
+    path = Path(folder).expanduser() / name
+    if not path.is_file():
+        raise DownloadError(
+            f"the folder {folder} has no file {name}. Put it there, or unset {MIRROR}."
+        )
+    if sha256:
+        digest = _pooch().file_hash(path)
+        if digest != sha256:
+            raise DamagedFileError(
+                f"{path} has SHA-256 {digest}, expected {sha256}. Download it again."
+            )
+    return path
+
+
+def _download(url: str, folder: Path, name: str, sha256: str | None) -> Path:
+    """A file in the cache, from the network if it is not there or differs from its checksum."""
+    pooch = _pooch()
+    store = pooch.create(folder, "", registry={name: sha256}, urls={name: url}, retry_if_failed=2)
+    hooks = {"response": _require_https_redirect}
+    return Path(store.fetch(name, downloader=pooch.HTTPDownloader(timeout=30, hooks=hooks)))
+
+
+def _require_https_redirect(response: Any, **options: Any) -> None:
+    """Refuse answers that lead to other addresses."""
+    _require_https(urljoin(response.url, response.headers.get("Location", "")))
+
+
 def _require_https(url: str) -> None:
     """Refuse other addresses, except on this machine."""
-    parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (
-        ("http", "localhost"),
-        ("http", "127.0.0.1"),
-    ):
+    address = urlsplit(url)
+    is_local = address.scheme == "http" and address.hostname in ("localhost", "127.0.0.1")
+    if address.scheme != "https" and not is_local:
         raise DownloadError(f"expected an address that begins with https://, got {url}.")

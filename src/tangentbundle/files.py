@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 MAX_NAME_BYTES = 255
 """Longest file name, in bytes, on common file systems."""
 
+NO_PERMISSION = "there is no permission. Choose another place."
+
+VERSION = "1"
+"""Of the format of files with tensors."""
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -48,14 +53,16 @@ def replacing(path: Path) -> Iterator[Path]:
     except TangentBundleError:
         raise
     except (OSError, RuntimeError) as error:  # netCDF and Arrow raise RuntimeError
-        reason = (
-            error.strerror
-            if isinstance(error, OSError) and error.strerror
-            else str(error).splitlines()[0]
-        )
         raise OutputError(
-            f"cannot write {path}: {reason}. Choose another place; nothing was left."
+            f"cannot write {path}: {_reason(error)}. Choose another place; nothing was left."
         ) from error
+
+
+def _reason(error: OSError | RuntimeError) -> str:
+    """What the system says about an error, in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).splitlines()[0]
 
 
 def put(place: Path, target: Path) -> None:
@@ -83,21 +90,28 @@ def check_place(path: Path) -> Path:
     Existing files are overwritten; folders and devices are not.
     """
     place = Path(os.path.realpath(path))
-    exists = os.path.lexists(place)
+    problem = _problem_with(place)
+    if problem is not None:
+        raise OutputError(f"cannot write {path}: {problem}")
+    return place
+
+
+def _problem_with(place: Path) -> str | None:
+    """Why a file cannot be written at a place, and what to do; None if it can."""
     if len(os.fsencode(place.name)) > MAX_NAME_BYTES:
-        problem = f"the name has more than {MAX_NAME_BYTES} bytes. Choose a shorter one."
-    elif not place.parent.is_dir():
-        problem = f"no such folder: {place.parent}. Create it, or choose another place."
-    elif not os.access(place.parent, os.W_OK) or (
-        exists and not os.access(place, os.R_OK | os.W_OK)
-    ):
-        problem = "there is no permission. Choose another place."
-    elif exists and not place.is_file():
-        kind = "a folder" if place.is_dir() else "a device"
-        problem = f"there is {kind} of that name. Choose another name, or remove it first."
-    else:
-        return place
-    raise OutputError(f"cannot write {path}: {problem}")
+        return f"the name has more than {MAX_NAME_BYTES} bytes. Choose a shorter one."
+    if not place.parent.is_dir():
+        return f"no such folder: {place.parent}. Create it, or choose another place."
+    if not os.access(place.parent, os.W_OK):
+        return NO_PERMISSION
+    if not os.path.lexists(place):
+        return None
+    if not os.access(place, os.R_OK | os.W_OK):
+        return NO_PERMISSION
+    if place.is_file():
+        return None
+    kind = "a folder" if place.is_dir() else "a device"
+    return f"there is {kind} of that name. Choose another name, or remove it first."
 
 
 def check_html(path: Path) -> None:
@@ -140,24 +154,55 @@ def write_tensors(
     it."""
     from safetensors.torch import save
 
-    plain = {name: t.detach().to("cpu").contiguous().clone() for name, t in tensors.items()}
+    plain = {}
+    for name, tensor in tensors.items():
+        plain[name] = tensor.detach().to("cpu").contiguous().clone()
     text = json.dumps(notes, sort_keys=True, allow_nan=True)
-    metadata = {"format": kind, "version": "1", "notes": text, "sha256": _digest(kind, plain, text)}
+    metadata = {
+        "format": kind,
+        "version": VERSION,
+        "notes": text,
+        "sha256": _digest(kind, plain, text),
+    }
     write_atomically(path, save(plain, metadata))
 
 
 def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Tensor], Any]:
     """What ``write_tensors`` wrote; other, damaged or newer files are refused by name. Nothing is
     ever unpickled."""
-    from safetensors import SafetensorError, safe_open
-
     source = Path(path)
     if not source.is_file():
         raise InvalidInputError(f"no such file: {source}.")
+    tensors, metadata = _read_safetensors(source)
+    stored_kind = metadata.get("format", "tensors of another program")
+    if stored_kind != kind:
+        raise DamagedFileError(f"{source} holds {stored_kind!r}, expected {kind!r}.")
+    version = metadata.get("version")
+    if version != VERSION:
+        raise DamagedFileError(
+            f"{source} has format version {version}, this library reads version {VERSION}. "
+            "Update it."
+        )
+    if _digest(kind, tensors, metadata.get("notes", "")) != metadata.get("sha256"):
+        raise DamagedFileError(
+            f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew."
+        )
+    try:
+        return tensors, json.loads(metadata["notes"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise DamagedFileError(f"{source} has notes that are not JSON ({error!r:.200}).") from error
+
+
+def _read_safetensors(source: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors and metadata of a safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
+    tensors = {}
     try:
         with safe_open(source, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
+            for name in file.keys():  # noqa: SIM118 - not a dictionary
+                tensors[name] = file.get_tensor(name)
     except (
         SafetensorError,
         OSError,
@@ -171,21 +216,7 @@ def read_tensors(path: str | os.PathLike, kind: str) -> tuple[dict[str, torch.Te
             f"{source} is not a readable safetensors file ({error}): it is damaged, cut short or "
             "of another kind."
         ) from error
-    found, version = metadata.get("format", "tensors of another program"), metadata.get("version")
-    if found != kind:
-        raise DamagedFileError(f"{source} holds {found!r}, expected {kind!r}.")
-    if version != "1":
-        raise DamagedFileError(
-            f"{source} has format version {version}, this library reads version 1. Update it."
-        )
-    if _digest(kind, tensors, metadata.get("notes", "")) != metadata.get("sha256"):
-        raise DamagedFileError(
-            f"the checksum of {source} does not fit its content: the file is damaged. Copy it anew."
-        )
-    try:
-        return tensors, json.loads(metadata["notes"])
-    except (KeyError, ValueError, RecursionError) as error:
-        raise DamagedFileError(f"{source} has notes that are not JSON ({error!r:.200}).") from error
+    return tensors, metadata
 
 
 def _digest(kind: str, tensors: Mapping[str, torch.Tensor], notes: str) -> str:

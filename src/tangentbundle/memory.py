@@ -12,6 +12,9 @@ from .errors import MemoryLimitError
 if TYPE_CHECKING:
     import torch
 
+FREE_SHARE = 0.8
+"""Share of the free memory that may be used: other programs need some of it meanwhile."""
+
 LARGE_BUFFER_BYTES = 2**25
 """From this size on the C library returns freed memory to the system, and new buffers start
 unmapped."""
@@ -19,9 +22,11 @@ unmapped."""
 
 def memory_limit(max_memory: float | None = None) -> float:
     """Bytes that may be used: as given, or 80 % of what is free."""
+    if max_memory is not None:
+        return max_memory
     import psutil  # only here: a machine without it can still run what was built elsewhere
 
-    return 0.8 * psutil.virtual_memory().available if max_memory is None else max_memory
+    return FREE_SHARE * psutil.virtual_memory().available
 
 
 def require_memory(need: float, what: str, remedy: str, max_memory: float | None = None) -> None:
@@ -45,8 +50,9 @@ def device_memory(device: torch.device) -> float | None:
 
     if device.type != "cuda":
         return None
+    free, _ = torch.cuda.mem_get_info(device)
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return 0.8 * (torch.cuda.mem_get_info(device)[0] + cached)
+    return FREE_SHARE * (free + cached)
 
 
 def empty_like(tensor: torch.Tensor) -> torch.Tensor:
@@ -59,6 +65,5 @@ def empty_like(tensor: torch.Tensor) -> torch.Tensor:
 
     if tensor.device.type != "cpu" or tensor.nbytes < LARGE_BUFFER_BYTES:
         return torch.empty_like(tensor, memory_format=torch.contiguous_format)
-    return torch.from_numpy(
-        np.empty(tensor.shape, np.float32 if tensor.dtype == torch.float32 else np.float64)
-    )
+    dtype = np.float32 if tensor.dtype == torch.float32 else np.float64
+    return torch.from_numpy(np.empty(tensor.shape, dtype))

@@ -2,8 +2,8 @@
 kernels.
 
 * Threads that wait sleep. OpenMP's threads spin by default, which costs several times the processor
-  time of the work itself where other processes need the processors. ``import tangentbundle`` loads
-  torch with passive waiting.
+  time of the work itself where other processes need the processors. ``import tangentbundle`` asks
+  for passive waiting, by the environment variable that torch reads when it is loaded.
 * Threads work where the work is worth them. ``threads_by_size`` limits torch and BLAS to one thread
   while an entry point of the library handles small arrays; ``threads_for`` does so for a known
   amount of work. What the user set holds for large work, and again after the call.
@@ -23,10 +23,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache, wraps
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 MAX_ROWS = 2**13
 """Most rows of a range: what a range works on stays in cache."""
@@ -50,30 +52,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # How threads wait.
 
 
-def sleep_while_waiting() -> bool:
-    """Let OpenMP's threads sleep, unless the user set how they wait or torch is loaded; whether the
-    setting is new."""
-    if "torch" in sys.modules or any(name in os.environ for name in WAITING_SETTINGS):
-        return False
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    return True
+def sleep_while_waiting() -> None:
+    """Let OpenMP's threads sleep, unless the user set how they wait or torch is loaded."""
+    if "torch" not in sys.modules and not _user_set_waiting():
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
-@contextlib.contextmanager
-def passive_waiting() -> Iterator[None]:
-    """While torch is loaded inside this context, ``sleep_while_waiting`` holds; then the
-    environment is as before."""
-    global _spinning
-    _spinning = "torch" in sys.modules and not any(name in os.environ for name in WAITING_SETTINGS)
-    new = sleep_while_waiting()
-    try:
-        yield
-    finally:
-        if new:
-            del os.environ["OMP_WAIT_POLICY"]
+def _user_set_waiting() -> bool:
+    """Whether an environment variable says how OpenMP's threads wait."""
+    return any(name in os.environ for name in WAITING_SETTINGS)
 
 
-_spinning = False
+_spinning = "torch" in sys.modules and not _user_set_waiting()
 """Whether torch was loaded, with threads that spin, before the library."""
 
 
@@ -84,7 +74,7 @@ class _ThreadState(threading.local):
     """Of each thread: the numbers of threads to go back to, and whether only one may work whatever
     the work is."""
 
-    user_counts: list[tuple[Any, int]] | None = None
+    user_counts: list[_ThreadCount] | None = None
     user_threads: int = 1
     single: bool = False
 
@@ -106,18 +96,25 @@ class _Mkl:
         return limit
 
 
-def _limit_each(libraries: list[Any]) -> list[tuple[Any, int]]:
+class _ThreadCount(NamedTuple):
+    """The number of threads that a library had before it was limited to one."""
+
+    library: Any
+    num_threads: int
+
+
+def _limit_each(libraries: list[Any]) -> list[_ThreadCount]:
     """One thread for each library; returns the numbers before."""
-    counts = [(library, library.num_threads) for library in libraries]
-    for library, _ in counts:
+    counts = [_ThreadCount(library, library.num_threads) for library in libraries]
+    for library in libraries:
         library.set_num_threads(1)
     return counts
 
 
-def _restore(counts: list[tuple[Any, int]]) -> None:
-    for library, count in counts:
-        if library.num_threads == 1:  # otherwise the user has set another number meanwhile
-            library.set_num_threads(count)
+def _restore(counts: list[_ThreadCount]) -> None:
+    for before in counts:
+        if before.library.num_threads == 1:  # else the user has set another number meanwhile
+            before.library.set_num_threads(before.num_threads)
 
 
 class _BlasLimit:
@@ -127,13 +124,13 @@ class _BlasLimit:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.users = 0
-        self.counts: list[tuple[Any, int]] = []
+        self.counts: list[_ThreadCount] = []
 
     def enter(self) -> None:
         with self.lock:
             self.users += 1
             if self.users == 1:
-                self.counts = _limit_each(_process_wide())
+                self.counts = _limit_each(_libraries().process_wide)
 
     def leave(self) -> None:
         with self.lock:
@@ -145,31 +142,39 @@ class _BlasLimit:
 _blas = _BlasLimit()
 
 
-def _process_wide() -> list[Any]:
-    return _libraries("sklearn" in sys.modules)[0]
+@dataclass(frozen=True)
+class _Libraries:
+    """Libraries with threads, each with ``num_threads`` and ``set_num_threads``."""
+
+    process_wide: list[Any]
+    """Those whose limit is one for the process."""
+
+    thread_local: list[Any]
+    """Those with a limit for each thread."""
 
 
-def _thread_local() -> list[Any]:
-    return _libraries("sklearn" in sys.modules)[1]
-
-
-@cache
-def _libraries(with_sklearn: bool) -> tuple[list[Any], list[Any]]:
-    """Libraries whose limit is one for the process, and those with one for each thread.
+def _libraries() -> _Libraries:
+    """The libraries of this process.
 
     They are searched for once, which takes milliseconds, and again when scikit-learn has brought
     its own.
     """
+    return _find_libraries("sklearn" in sys.modules)
+
+
+@cache
+def _find_libraries(with_sklearn: bool) -> _Libraries:
     import scipy.linalg  # noqa: F401 - loads SciPy's BLAS
     import torch
     from threadpoolctl import ThreadpoolController
 
-    libraries = ThreadpoolController()
-    thread_local = list(libraries.select(user_api="openmp").lib_controllers)
+    controller = ThreadpoolController()
+    process_wide = controller.select(user_api="blas").lib_controllers
+    thread_local = list(controller.select(user_api="openmp").lib_controllers)
     for path in (Path(torch.__file__).parent / "lib").glob("*torch_cpu.*"):
         with contextlib.suppress(OSError, AttributeError):  # torch may come without MKL
             thread_local.append(_Mkl(ctypes.CDLL(str(path)).MKL_Set_Num_Threads_Local))
-    return libraries.select(user_api="blas").lib_controllers, thread_local
+    return _Libraries(process_wide, thread_local)
 
 
 def _limit() -> None:
@@ -177,7 +182,7 @@ def _limit() -> None:
     import torch
 
     _state.user_threads = torch.get_num_threads()
-    _state.user_counts = _limit_each(_thread_local())
+    _state.user_counts = _limit_each(_libraries().thread_local)
     _blas.enter()
 
 
@@ -191,16 +196,21 @@ def _lift() -> None:
 @contextlib.contextmanager
 def _one_thread_if(limited: bool) -> Iterator[None]:
     """One thread for torch and BLAS or those of the user, whatever holds outside."""
-    before = _state.user_counts is not None
-    if limited == before:
+    is_limited = _state.user_counts is not None
+    if limited == is_limited:
         yield
-        return
-    first, last = (_limit, _lift) if limited else (_lift, _limit)
-    first()
-    try:
-        yield
-    finally:
-        last()
+    elif limited:
+        _limit()
+        try:
+            yield
+        finally:
+            _lift()
+    else:
+        _lift()
+        try:
+            yield
+        finally:
+            _limit()
 
 
 @contextlib.contextmanager
@@ -213,8 +223,10 @@ def threads_for(numbers: float) -> Iterator[None]:
     if _is_compiling():
         yield
         return
-    least = MIN_NUMBERS * (SPINNING_FACTOR if _spinning else 1)
-    with _one_thread_if(_state.single or numbers < least):
+    min_numbers = MIN_NUMBERS
+    if _spinning:
+        min_numbers *= SPINNING_FACTOR
+    with _one_thread_if(_state.single or numbers < min_numbers):
         yield
 
 
@@ -234,7 +246,8 @@ def threads_by_size(function: Function) -> Function:
     def limited(*args: Any, **kwargs: Any) -> Any:
         if _is_compiling():
             return function(*args, **kwargs)
-        with threads_for(max(map(numbers_in, (*args, *kwargs.values())), default=0)):
+        sizes = [numbers_in(value) for value in (*args, *kwargs.values())]
+        with threads_for(max(sizes, default=0)):
             return function(*args, **kwargs)
 
     return limited  # type: ignore[return-value]
@@ -247,7 +260,9 @@ def numbers_in(value: Any) -> float:
     (4, 0, 0)
     """
     if isinstance(value, (list, tuple)):
-        return sum(map(numbers_in, value[:1])) * len(value)
+        if len(value) == 0:
+            return 0
+        return numbers_in(value[0]) * len(value)
     if isinstance(value, (int, float)):
         return 1
     if _is_tensor(value):
@@ -255,8 +270,11 @@ def numbers_in(value: Any) -> float:
     graph = getattr(value, "sorted_graph", value)
     for name in ("num_edges", "num_points", "size", "nbytes"):
         count = getattr(graph, name, None)
-        if isinstance(count, (int, float)):
-            return count / 8 if name == "nbytes" else count
+        if not isinstance(count, (int, float)):
+            continue
+        if name == "nbytes":
+            return count / 8
+        return count
     return 0
 
 
@@ -292,7 +310,9 @@ def num_threads() -> int:
 
     if _state.single:
         return 1
-    return torch.get_num_threads() if _state.user_counts is None else _state.user_threads
+    if _state.user_counts is None:
+        return torch.get_num_threads()
+    return _state.user_threads
 
 
 # Kernels on ranges of rows.
@@ -323,13 +343,10 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 1024
         kernel(0, n, *args)
         return
     workers = num_threads()
-    pieces = max(min(4 * workers, -(-n // grain)) if workers > 1 else 1, -(-n // MAX_ROWS))
-    waiting = iter(
-        [*pairwise(n * k // pieces for k in range(pieces + 1))]
-    )  # shared: a thread takes the next range
+    ranges = iter(_ranges(n, workers, grain))  # shared: a thread takes the next range
 
     def work() -> None:
-        for start, stop in waiting:
+        for start, stop in ranges:
             kernel(start, stop, *args)
 
     helpers = [_pool(workers).submit(work) for _ in range(workers - 1)]
@@ -339,3 +356,17 @@ def run_ranges(kernel: Callable[..., Any], n: int, *args: Any, grain: int = 1024
         for helper in helpers:
             if not helper.cancel():  # one that has not started is not needed any more
                 helper.result()
+
+
+RANGES_PER_THREAD = 4
+"""Ranges for each thread: who has a slow one takes fewer of them."""
+
+
+def _ranges(n: int, workers: int, grain: int) -> list[tuple[int, int]]:
+    """Consecutive ranges of nearly equal length that cover ``range(n)``: several for each worker,
+    of at least ``grain`` rows, and of at most ``MAX_ROWS``."""
+    count = ceil(n / MAX_ROWS)
+    if workers > 1:
+        count = max(count, min(RANGES_PER_THREAD * workers, ceil(n / grain)))
+    ends = [n * k // count for k in range(count + 1)]
+    return list(pairwise(ends))

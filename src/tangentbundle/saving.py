@@ -10,7 +10,10 @@ from typing import Any
 import torch
 
 from . import nn
-from .architecture import TENSOR_PREFIX, Builder, Foreign, count_parts, describe
+from .architecture.builder import Builder
+from .architecture.comparison import describe
+from .architecture.description import TENSOR_PREFIX, count_parts
+from .architecture.registry import Foreign
 from .arrays import FLOATS
 from .errors import (
     DamagedFileError,
@@ -67,19 +70,11 @@ def load(path: str | os.PathLike, allow: Iterable[Foreign] = ()) -> nn.Configure
         raise InvalidInputError(
             f"allow must be a list of classes and functions, such as [MyFilter], got {allow!r}."
         )
-    parts = list(allow)
-    Builder({}, parts)  # refuses anything else before the file is read
+    foreign_parts = list(allow)
+    Builder({}, foreign_parts)  # refuses anything else before the file is read
     tensors, notes = read_tensors(path, KIND)
-    weights = {
-        name: tensor for name, tensor in tensors.items() if not name.startswith(TENSOR_PREFIX)
-    }
     try:
-        _require_plausible(notes, tensors)
-        net = Builder(tensors, parts).build(notes)
-        if not isinstance(net, nn.Configured):
-            raise InvalidInputError(f"got {type(net).__name__}")
-        _check_weights(net, weights)
-        net.load_state_dict(weights, assign=True)
+        net = _build(notes, tensors, foreign_parts)
     except ForeignPartError:
         raise
     except Exception as error:  # anything can be raised while a forged architecture is built
@@ -88,6 +83,23 @@ def load(path: str | os.PathLike, allow: Iterable[Foreign] = ()) -> nn.Configure
             f"{path} describes no network of this library ({reason})."
         ) from error
     return net.eval()
+
+
+def _build(
+    notes: Any, tensors: dict[str, torch.Tensor], foreign_parts: list[Foreign]
+) -> nn.Configured:
+    """The network of the notes and tensors of a file."""
+    _require_plausible(notes, tensors)
+    net = Builder(tensors, foreign_parts).build(notes)
+    if not isinstance(net, nn.Configured):
+        raise InvalidInputError(f"got {type(net).__name__}")
+    weights = {}
+    for name, tensor in tensors.items():
+        if not name.startswith(TENSOR_PREFIX):
+            weights[name] = tensor
+    _check_weights(net, weights)
+    net.load_state_dict(weights, assign=True)
+    return net
 
 
 def _contents(net: nn.Configured) -> tuple[dict[str, torch.Tensor], Any]:
@@ -105,22 +117,23 @@ def _contents(net: nn.Configured) -> tuple[dict[str, torch.Tensor], Any]:
 
 def _require_plausible(notes: Any, tensors: Mapping[str, torch.Tensor]) -> None:
     """Refuse an architecture with more parts than its numbers explain."""
-    numbers = sum(tensor.numel() for tensor in tensors.values())
-    most = FREE_PARTS + PARTS_PER_NUMBER * numbers
-    if count_parts(notes) > most:
+    num_numbers = sum(tensor.numel() for tensor in tensors.values())
+    max_parts = FREE_PARTS + PARTS_PER_NUMBER * num_numbers
+    if count_parts(notes) > max_parts:
         raise InvalidInputError(
-            f"its architecture has more parts than its {numbers} numbers allow, {most}"
+            f"its architecture has more parts than its {num_numbers} numbers allow, {max_parts}"
         )
 
 
 def _check_weights(net: nn.Configured, tensors: Mapping[str, torch.Tensor]) -> None:
     """Refuse weights that are not finite, or not all float32 or all float64; only buffers may be
     whole numbers."""
-    buffers = {name for name, buffer in net.named_buffers() if not buffer.is_floating_point()}
-    dtypes = {
-        t.dtype for name, t in tensors.items() if name not in buffers or t.is_floating_point()
-    }
-    if len(dtypes) > 1 or not dtypes <= {*FLOATS}:
+    whole_buffers = {name for name, buffer in net.named_buffers() if not buffer.is_floating_point()}
+    dtypes = set()
+    for name, tensor in tensors.items():
+        if name not in whole_buffers or tensor.is_floating_point():
+            dtypes.add(tensor.dtype)
+    if len(dtypes) > 1 or not dtypes <= set(FLOATS):
         raise DTypeError(
             f"weights must be all float32 or all float64, got {dtypes}. Convert them: net.float()."
         )

@@ -18,7 +18,7 @@ networks on it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,9 +26,30 @@ from scipy import sparse
 
 from .arrays import Array, finite_where_seen, float_tensor
 from .errors import DeviceError, InvalidInputError, ShapeError
-from .operators import Degrees, SheafGraph, SheafLaplacian
+from .operators import Degrees, Generator, Laplacian, SheafGraph
 from .operators.sheaf_laplacian import eye_like
+from .operators.storage import BlockMatrix, Layout
 from .transforms import is_seen
+
+
+class Scaling(NamedTuple):
+    """How the blocks of L become those of P = I - s L: the blocks ``diagonal`` (n, d, d) of P, and
+    factors of the others, on the left and on the right, or numbers on the left alone; ``bound`` is
+    that of the spectrum of L, 1/s."""
+
+    diagonal: torch.Tensor
+    left: torch.Tensor
+    right: torch.Tensor | None
+    bound: float
+
+    def times(self, blocks: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+        """Blocks ``(m, d, d)`` of P between the ends of each edge, from minus those of L without
+        weights."""
+        if weights is not None:
+            blocks = blocks * weights[:, None, None]
+        if self.right is None:
+            return self.left * blocks
+        return self.left @ blocks @ self.right
 
 
 class Sheaf:
@@ -57,10 +78,12 @@ class Sheaf:
         *,
         orthogonal: bool = False,
     ) -> None:
-        tensor, self.kind = float_tensor(maps, "maps")
-        m, shape = len(graph.edges), tuple(tensor.shape)
-        fits = (len(shape) == 4 and shape[1] == 2) or (len(shape) == 3 and shape[1] == shape[2])
-        if shape[:1] != (m,) or not fits or 0 in shape[1:]:
+        tensor, kind = float_tensor(maps, "maps")
+        m = len(graph.edges)
+        shape = tuple(tensor.shape)
+        is_pair = len(shape) == 4 and shape[1] == 2
+        is_transport = len(shape) == 3 and shape[1] == shape[2]
+        if shape[:1] != (m,) or not (is_pair or is_transport) or 0 in shape[1:]:
             raise ShapeError(
                 f"maps of {m} edges must have shape ({m}, 2, k, d) or ({m}, d, d), got {shape}."
             )
@@ -68,20 +91,28 @@ class Sheaf:
             raise DeviceError(
                 f"maps are on {tensor.device} but the graph is on {graph.edges.device}. Move one."
             )
-        if len(shape) == 3:
+        if is_transport:
             tensor = torch.stack([tensor, eye_like(tensor).expand(shape)], dim=1)
-        self.graph, self.maps, self.weights = graph, finite_where_seen(tensor, "maps"), None
+        self.graph = graph
+        self.kind = kind
+        self.maps = finite_where_seen(tensor, "maps")
+        self.weights = None
         self.orthogonal = orthogonal
         if weights is not None:
-            self.weights = finite_where_seen(float_tensor(weights, "weights")[0], "weights").to(
-                tensor
+            self.weights = self._checked_weights(weights)
+
+    def _checked_weights(self, weights: Array) -> torch.Tensor:
+        """Weights of the edges ``(m,)``, not negative, in the precision of the maps."""
+        tensor, _ = float_tensor(weights, "weights")
+        tensor = finite_where_seen(tensor, "weights").to(self.maps)
+        m = len(self.maps)
+        if tensor.shape != (m,):
+            raise ShapeError(
+                f"weights of {m} edges must have shape ({m},), got {tuple(tensor.shape)}."
             )
-            if self.weights.shape != (m,):
-                raise ShapeError(
-                    f"weights of {m} edges must have shape ({m},), got {tuple(self.weights.shape)}."
-                )
-            if is_seen(self.weights) and bool((self.weights < 0).any()):
-                raise InvalidInputError("weights must not be negative.")
+        if is_seen(tensor) and bool((tensor < 0).any()):
+            raise InvalidInputError("weights must not be negative.")
+        return tensor
 
     @classmethod
     def from_edges(
@@ -113,23 +144,21 @@ class Sheaf:
         torch.Size([1, 2, 2])
         """
         device = float_tensor(maps, "maps")[0].device
-        graph, given = (
-            SheafGraph.from_edge_index(edge_index, num_nodes, device),
-            np.shape(edge_index)[-1],
-        )
+        graph = SheafGraph.from_edge_index(edge_index, num_nodes, device)
+        num_listed = np.shape(edge_index)[-1]
 
         def select(values: Array, name: str) -> Array:
             tensor, kind = float_tensor(values, name)
-            if tensor.shape[:1] != (given,):
+            if tensor.shape[:1] != (num_listed,):
                 raise ShapeError(
-                    f"{name} must have an entry for each of {given} edges, got "
+                    f"{name} must have an entry for each of {num_listed} edges, got "
                     f"{tuple(tensor.shape)}."
                 )
             return kind.wrap(tensor.to(device).index_select(0, graph.listings))
 
-        return cls(
-            graph, select(maps, "maps"), None if weights is None else select(weights, "weights")
-        )
+        if weights is not None:
+            weights = select(weights, "weights")
+        return cls(graph, select(maps, "maps"), weights)
 
     @property
     def rank(self) -> int:
@@ -140,70 +169,100 @@ class Sheaf:
         r"""The matrix :math:`\delta` ``(m k, n d)`` from cochains of the vertices to those of the
         edges."""
         m, _, k, d = self.maps.shape
-        roots = 1.0 if self.weights is None else self.weights.sqrt()[:, None, None, None]
         signs = self.maps.new_tensor([-1.0, 1.0])[:, None, None]
-        blocks = (self.maps * (roots * signs)).detach().cpu().numpy().reshape(2 * m, k, d)
-        places = self.graph.edges.cpu().numpy().ravel(), np.arange(0, 2 * m + 1, 2)
-        return sparse.bsr_array((blocks, *places), shape=(m * k, self.graph.num_nodes * d)).tocsr()
+        maps = self.maps * signs
+        if self.weights is not None:
+            maps = maps * self.weights.sqrt()[:, None, None, None]
+        blocks = maps.detach().cpu().numpy().reshape(2 * m, k, d)
+        vertices = self.graph.edges.cpu().numpy().ravel()
+        starts = np.arange(0, 2 * m + 1, 2)
+        shape = (m * k, self.graph.num_nodes * d)
+        return sparse.bsr_array((blocks, vertices, starts), shape=shape).tocsr()
 
-    def laplacian(self, degrees: Degrees | None = None) -> SheafLaplacian:
+    def laplacian(self, degrees: Degrees | None = None) -> Laplacian:
         r"""The operator :math:`-L = -\delta^T \delta`, with the sign of all Laplacians here.
 
         With ``BlockDegrees()`` or ``ScalarDegrees()`` it is normalised on both sides; these need no
         look at the values, so that a GPU is not waited for.
+
+        It is stored as :math:`-L = (P - I)/s` with :math:`P = I - s L` and 1/s a bound of the
+        spectrum of L, so that all filters and networks run on it. Its mass is 1/n: the paper's
+        inner product of sheaf signals. Gradients reach the restriction maps and weights through
+        the blocks of P.
         """
         if not (degrees is None or isinstance(degrees, Degrees)):
             raise InvalidInputError(
                 f"degrees must be an object such as BlockDegrees(), got {degrees!r}."
             )
-        graph, maps = self.graph, self.maps
-        fixed = degrees, maps.dtype, self.rank
-        if not (self.orthogonal and self.weights is None and degrees is not None):
-            diagonal, left, right, bound = self._degrees(degrees)
-        elif (found := graph.cache.get(fixed)) is not None:
-            diagonal, left, right, bound = found
-        else:
+        graph = self.graph
+        scaling = self._scaling(degrees)
+        source, target = self.maps.unbind(1)
+        across = scaling.times(target.mT @ source, self.weights)
+        stored = torch.cat([scaling.diagonal, across, across.mT])
+        average = BlockMatrix(
+            indptr=graph.indptr,
+            cols=graph.cols,
+            values=stored.index_select(0, graph.slots),
+            curve_order=graph.curve_order,
+            in_place=True,
+        )
+        n = graph.num_nodes
+        return Laplacian(
+            average=average,
+            mass=torch.full_like(graph.curve_order, 1.0 / n, dtype=self.maps.dtype),
+            generator=Generator(1.0 / scaling.bound),
+            kind=self.kind,
+            bound=1.0,  # by construction: no look at the spectrum, which changes while maps learn
+            gpu_layout=Layout.ROWS,  # nothing is sorted when maps change
+        )
+
+    def _scaling(self, degrees: Degrees | None) -> Scaling:
+        """That of the blocks of L, cached with the graph where it does not depend on the maps."""
+        if not self.orthogonal or self.weights is not None or degrees is None:
+            return self._compute_scaling(degrees)
+        key = degrees, self.maps.dtype, self.rank
+        cached = self.graph.cache.get(key)
+        if cached is None:
             with torch.inference_mode(False):
-                diagonal, left, right, bound = graph.cache[fixed] = self._degrees(degrees)
-        source, target = maps.unbind(1)
-        across = target.mT @ source  # minus the blocks (target, source)
-        across = across if self.weights is None else across * self.weights[:, None, None]
-        across = left * across if right is None else left @ across @ right
-        values = torch.cat([diagonal, across, across.mT]).index_select(0, graph.slots)
-        mass = torch.full_like(graph.curve_order, 1.0 / graph.num_nodes, dtype=maps.dtype)
-        matrix = graph.indptr, graph.cols, values, graph.curve_order
-        return SheafLaplacian(*matrix, mass, 1.0 / bound, self.rank, self.kind)
+                cached = self._compute_scaling(degrees)
+            self.graph.cache[key] = cached
+        return cached
 
-    def _degrees(
-        self, degrees: Degrees | None
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, float]:
-        """Blocks (n, d, d) on the diagonal of P, factors of the others on the left and right (or
-        one), and the bound.
-
-        Orthogonal maps have multiples of the unit matrix there, as numbers (n, 1, 1).
-        """
-        maps, n, ends = self.maps, self.graph.num_nodes, self.graph.edges.flatten()
-        options: dict[str, Any] = {"dtype": maps.dtype, "device": maps.device}
-        one = torch.ones(1, 1, 1, 1, **options) if self.orthogonal else maps
-        weighted = one if self.weights is None else one * self.weights[:, None, None, None]
-        squares = (one.mT @ weighted).expand(len(maps), 2, -1, -1).flatten(0, 1)
-        diagonal = torch.zeros(n, *squares.shape[1:], **options).index_add(0, ends, squares)
+    def _compute_scaling(self, degrees: Degrees | None) -> Scaling:
+        diagonal = self._diagonal()
+        ends = self.graph.edges.flatten()
         if degrees is None:
             bound = 2.0 * float(diagonal.detach().abs().sum(-1).amax()) or 1.0
-            factors = torch.full((n, 1, 1), bound**-0.5, **options)
+            factors = torch.full((len(diagonal), 1, 1), bound**-0.5, **self._options)
         else:
             bound = degrees.bound(diagonal.shape[-1])
             factors = bound**-0.5 * degrees.factors(diagonal)
         source, target = factors.index_select(0, ends).unflatten(0, (-1, 2)).unbind(1)
+        unit = eye_like(self.maps)
         if factors.shape[-1] > 1:
-            return eye_like(maps) - factors @ diagonal @ factors, target, source, bound
+            return Scaling(unit - factors @ diagonal @ factors, target, source, bound)
         scaled = factors.square() * diagonal
-        return (
-            eye_like(maps) - scaled * (eye_like(maps) if self.orthogonal else 1),
-            source * target,
-            None,
-            bound,
-        )
+        if self.orthogonal:
+            scaled = scaled * unit
+        return Scaling(unit - scaled, source * target, None, bound)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Those of constants beside the maps: in ``torch.vmap`` they belong to all replicas."""
+        return {"dtype": self.maps.dtype, "device": self.maps.device}
+
+    def _diagonal(self) -> torch.Tensor:
+        """The blocks ``(n, d, d)`` on the diagonal of L. Orthogonal maps have multiples of the unit
+        matrix there, as numbers ``(n, 1, 1)``."""
+        maps = self.maps
+        if self.orthogonal:
+            maps = torch.ones(1, 1, 1, 1, **self._options)
+        weighted = maps
+        if self.weights is not None:
+            weighted = maps * self.weights[:, None, None, None]
+        squares = (maps.mT @ weighted).expand(len(self.maps), 2, -1, -1).flatten(0, 1)
+        zeros = torch.zeros(self.graph.num_nodes, *squares.shape[1:], **self._options)
+        return zeros.index_add(0, self.graph.edges.flatten(), squares)
 
     def __repr__(self) -> str:
         m, _, _, d = self.maps.shape

@@ -26,41 +26,50 @@ from .arrays import positive_integer, require_values
 from .bundle import TangentBundle
 from .errors import InvalidInputError, ShapeError
 from .nn import Configured
-from .operators import ConnectionLaplacian, LinearOperator
+from .operators import Laplacian, LinearOperator
 
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-9}
 """Relative error allowed, by precision."""
 
-FieldMap = Callable[[ConnectionLaplacian, torch.Tensor], torch.Tensor]
+FieldMap = Callable[[Laplacian, torch.Tensor], torch.Tensor]
 """A map on signals ``(n, d, c)`` that uses an operator, for example a filter or a network."""
 
 
 def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
     """``|got - expected| / |expected|`` in the Euclidean norm (absolute where expected is zero)."""
-    got, expected = got.detach().double(), expected.detach().double()
-    size = float(torch.linalg.vector_norm(expected))
-    return float(torch.linalg.vector_norm(got - expected)) / (size or 1.0)
+    reference = expected.detach().double()
+    difference = torch.linalg.vector_norm(got.detach().double() - reference)
+    size = float(torch.linalg.vector_norm(reference))
+    return float(difference) / (size or 1.0)
 
 
 def random_signal(operator: LinearOperator, channels: int = 2, seed: int = 0) -> torch.Tensor:
-    """A standard normal signal ``(n, d, channels)`` for an operator."""
+    """A standard normal signal ``(n, p, channels)`` for an operator to apply to."""
+    return _random_field(operator, operator.in_rank, channels, seed)
+
+
+def _random_field(operator: LinearOperator, rank: int, channels: int, seed: int) -> torch.Tensor:
     noise = torch.Generator().manual_seed(seed)
-    shape = (operator.num_points, operator.rank, channels)
+    shape = (operator.num_points, rank, channels)
     return torch.randn(shape, generator=noise, dtype=operator.dtype).to(operator.device)
 
 
 def assert_self_adjoint(operator: LinearOperator, *, tol: float | None = None) -> None:
     """``<f, A g> = <A f, g>`` in the mass inner product, for random f and g."""
-    tol = TOLERANCE[operator.dtype] if tol is None else tol
+    if tol is None:
+        tol = TOLERANCE[operator.dtype]
     assert _adjoint_error(operator, operator) < tol, "the operator is not self-adjoint"
 
 
 def _adjoint_error(operator: LinearOperator, adjoint: LinearOperator) -> float:
     """``|<f, A g> - <A* f, g>|`` in the mass inner product, relative to the norms, for random f and
     g."""
-    f, g = random_signal(operator, seed=1), random_signal(operator, seed=2)
-    left, right = operator.inner(f, operator @ g), operator.inner(adjoint @ f, g)
-    size = float((operator.norm(f) * operator.norm(operator @ g)).max()) or 1.0
+    f = _random_field(operator, operator.out_rank, channels=2, seed=1)
+    g = _random_field(operator, operator.in_rank, channels=2, seed=2)
+    image = operator @ g
+    left = operator.inner(f, image)
+    right = operator.inner(adjoint @ f, g)
+    size = float((operator.norm(f) * operator.norm(image)).max()) or 1.0
     return float((left - right).abs().max()) / size
 
 
@@ -114,9 +123,7 @@ def assert_rotation_equivariant(
     )
 
 
-def _signal_for(
-    function: FieldMap, laplacian: ConnectionLaplacian, channels: int | None
-) -> torch.Tensor:
+def _signal_for(function: FieldMap, laplacian: Laplacian, channels: int | None) -> torch.Tensor:
     """A random signal with the channels that a function takes."""
     if channels is not None:
         return random_signal(laplacian, positive_integer(channels, "channels"))
@@ -130,24 +137,23 @@ def _signal_for(
             continue
         return x
     raise InvalidInputError(
-        (
-            "the function takes signals with neither two channels nor one; give their number, "
-            "channels=3. It says "
-        )
-        + " And ".join(refusals)
+        "the function takes signals with neither two channels nor one; give their number, "
+        f"channels=3. It says {' And '.join(refusals)}"
     )
 
 
-def _output(function: FieldMap, laplacian: ConnectionLaplacian, x: torch.Tensor) -> torch.Tensor:
+def _output(function: FieldMap, laplacian: Laplacian, x: torch.Tensor) -> torch.Tensor:
     """What a function gives, as a tensor of real numbers."""
     output = function(laplacian, x)
     if isinstance(output, np.ndarray):
         output = torch.from_numpy(output)
     if not isinstance(output, torch.Tensor) or output.is_complex():
-        kind = output.dtype if isinstance(output, torch.Tensor) else type(output).__name__
+        description = type(output).__name__
+        if isinstance(output, torch.Tensor):
+            description = str(output.dtype)
         raise InvalidInputError(
             "the function must return one tensor of real numbers, a field (n, d, channels) or "
-            f"numbers that do not depend on the frames, got {kind}. Return that part of it."
+            f"numbers that do not depend on the frames, got {description}. Return that part of it."
         )
     return require_values(output, "the output of the function").detach()
 
@@ -183,12 +189,7 @@ def _assert_same_field(
     frames, points = torch.as_tensor(bundle.frames), torch.as_tensor(bundle.points)
     rotation, turns = rotation.to(frames), turns.to(frames)
     points, rotated = points @ rotation.T, rotation @ frames
-    if bundle.mesh is not None:
-        other = TangentBundle.from_mesh(points, bundle.mesh.faces, frames=rotated @ turns)
-    else:
-        other = TangentBundle.from_frames(
-            points, rotated @ turns, eps=bundle.eps, kernel=bundle.kernel
-        )
+    other = bundle.rebuilt(points, rotated @ turns)
     laplacian = bundle.laplacian()
     x = _signal_for(function, laplacian, channels)
     moved = other.to_coordinates(rotated @ x)
@@ -215,8 +216,10 @@ class OperatorContract(ABC):
     def test_equals_its_dense_form(self) -> None:
         operator = self.make_operator()
         x = random_signal(operator, channels=3)
-        dense = operator.to_dense() @ x.reshape(operator.shape[0], -1)
-        assert relative_error(operator @ x, dense.reshape(x.shape)) < TOLERANCE[operator.dtype]
+        y = operator @ x
+        assert y.shape == (operator.num_points, operator.out_rank, 3)
+        dense = operator.to_dense() @ x.reshape(operator.shape[1], -1)
+        assert relative_error(y, dense.reshape(y.shape)) < TOLERANCE[operator.dtype]
 
     def test_leading_dimensions_are_batches(self) -> None:
         operator = self.make_operator()
@@ -240,7 +243,7 @@ class OperatorContract(ABC):
     def test_gradient(self) -> None:
         operator = self.make_operator()
         x = random_signal(operator).requires_grad_()
-        g = random_signal(operator, seed=3)
+        g = _random_field(operator, operator.out_rank, channels=2, seed=3)
         (gradient,) = torch.autograd.grad((operator @ x * g).sum(), x)
         expected = (operator.to_dense().T @ g.reshape(operator.shape[0], -1)).reshape(x.shape)
         assert relative_error(gradient, expected) < TOLERANCE[operator.dtype]

@@ -4,6 +4,7 @@ continue them."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,20 +34,23 @@ class Timeline:
 
     def after(self, times: Times, steps: int | np.ndarray = 1) -> Times:
         """The times some steps later; months without such a day have their last one."""
-        if np.datetime_data(self.step)[0] != "M":
+        if not _is_months(self.step):
             return times + steps * self.step
-        start = times.astype("datetime64[M]")
-        month = start + steps * self.step
-        found = month.astype(times.dtype) + (times - start.astype(times.dtype))
-        beyond = found.astype("datetime64[D]") - ((month + 1).astype("datetime64[D]") - 1)
-        return found - (beyond if self.ends else np.maximum(beyond, np.timedelta64(0, "D")))
+        start_month = times.astype("datetime64[M]")
+        month = start_month + steps * self.step
+        since_start = times - start_month.astype(times.dtype)
+        same_day = month.astype(times.dtype) + since_start
+        last_day = (month + 1).astype("datetime64[D]") - 1
+        days_beyond = same_day.astype("datetime64[D]") - last_day
+        if not self.ends:
+            days_beyond = np.maximum(days_beyond, np.timedelta64(0, "D"))
+        return same_day - days_beyond
 
     def segments(self) -> list[slice]:
         """Longest stretches without a gap."""
         cuts = np.flatnonzero(np.diff(self.ticks) > 1) + 1
-        return [
-            slice(int(a), int(b)) for a, b in zip([0, *cuts], [*cuts, len(self.ticks)], strict=True)
-        ]
+        bounds = [0, *cuts.tolist(), len(self.ticks)]
+        return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
 def regular(times: Times) -> Timeline:
@@ -77,31 +81,42 @@ def regular(times: Times) -> Timeline:
             f"times must ascend without repeats, but {times[first + 1]} follows {times[first]}. "
             "Sort, drop repeats."
         )
-    next_day = times.astype("datetime64[D]") + 1
-    ends = bool((next_day == next_day.astype("datetime64[M]")).all())
+    ends = _are_ends_of_months(times)
     months = np.diff(times.astype("datetime64[M]")).astype(np.int64)
-    for differences, one in ((gaps, _duration(1, unit)), (months, np.timedelta64(1, "M"))):
-        step = _commonest(differences)
-        steps = _multiples(differences, step, slack=0.0)
+    for differences, unit_step in ((gaps, _duration(1, unit)), (months, np.timedelta64(1, "M"))):
+        count = _commonest(differences)
+        steps = _multiples(differences, count, slack=0.0)
         if steps is not None:
-            return Timeline(np.append(0, np.cumsum(steps)), _in_coarsest_unit(step * one), ends)
+            return Timeline(_ticks_of(steps), _in_coarsest_unit(count * unit_step), ends)
     steps = _multiples(gaps, _mean_single_step(gaps), slack=MAX_JITTER)
     if steps is not None:
-        return Timeline(np.append(0, np.cumsum(steps)), _rounded_step(gaps, steps, unit), ends)
-    shortest, longest = (
-        _in_coarsest_unit(_duration(gap, unit)) for gap in (gaps.min(), gaps.max())
-    )
+        return Timeline(_ticks_of(steps), _rounded_step(gaps, steps, unit), ends)
+    shortest = _in_coarsest_unit(_duration(gaps.min(), unit))
+    longest = _in_coarsest_unit(_duration(gaps.max(), unit))
     raise InvalidInputError(
         f"times must lie on a regular clock, gaps allowed; differences range from {shortest} to "
         f"{longest} and are no multiples of the commonest one. Resample the series first."
     )
 
 
+def _are_ends_of_months(times: Times) -> bool:
+    """Whether all times are on the last day of a month."""
+    next_day = times.astype("datetime64[D]") + 1
+    return bool((next_day == next_day.astype("datetime64[M]")).all())
+
+
+def _ticks_of(steps: np.ndarray) -> np.ndarray:
+    """Steps since the first time, from the steps between times."""
+    return np.append(0, np.cumsum(steps))
+
+
 def _unit_of(times: Times) -> str:
     """The unit in which differences of times are exact: seconds, or that of their dtype if it is
     finer."""
-    unit = np.datetime_data(times.dtype)[0]
-    return unit if unit in SUBSECONDS else "s"
+    unit, _ = np.datetime_data(times.dtype)
+    if unit in SUBSECONDS:
+        return unit
+    return "s"
 
 
 def _commonest(differences: np.ndarray) -> int:
@@ -136,33 +151,42 @@ def _duration(count: int, unit: str) -> np.timedelta64:
 
 def _in_coarsest_unit(step: np.timedelta64) -> np.timedelta64:
     """The same duration in months or seconds, or in the coarsest finer unit that holds it."""
-    unit = np.datetime_data(step.dtype)[0]
+    unit, _ = np.datetime_data(step.dtype)
+    units = ("s", *SUBSECONDS)
     while unit in SUBSECONDS:
-        coarser = ("s", *SUBSECONDS)[SUBSECONDS.index(unit)]
-        if step.astype(np.int64) % 1000:
+        count = int(step.astype(np.int64))
+        if count % 1000 != 0:
             break
-        step = _duration(int(step.astype(np.int64)) // 1000, coarser)
-        unit = coarser
+        unit = units[units.index(unit) - 1]
+        step = _duration(count // 1000, unit)
     return step
 
 
 def _rounded_step(gaps: np.ndarray, steps: np.ndarray, unit: str) -> np.timedelta64:
     """The mean step of times with jitter, in the coarsest unit in which the whole series does not
     drift off."""
-    per_second = 1000 ** (SUBSECONDS.index(unit) + 1) if unit in SUBSECONDS else 1
+    per_second = _per_second(unit)
     total = int(steps.sum())
     mean = int(gaps.sum()) / total
     jitter = np.abs(gaps - steps * mean).max()
-    for whole in (86400, 3600, 60, 1):
-        rounded = round(mean / per_second / whole) * whole * per_second
+    for seconds in (86400, 3600, 60, 1):
+        rounded = round(mean / per_second / seconds) * seconds * per_second
         if rounded and abs(rounded - mean) * total <= 2 * jitter:
             return _in_coarsest_unit(_duration(rounded, unit))
     for finer in SUBSECONDS[:3]:
-        units = 1000 ** (SUBSECONDS.index(finer) + 1)
-        rounded = round(mean / per_second * units)
-        if rounded and abs(rounded / units * per_second - mean) * total <= 2 * jitter:
+        finer_per_second = _per_second(finer)
+        rounded = round(mean / per_second * finer_per_second)
+        deviation = abs(rounded / finer_per_second * per_second - mean)
+        if rounded and deviation * total <= 2 * jitter:
             return _in_coarsest_unit(_duration(rounded, finer))
     return _duration(max(round(mean), 1), unit)
+
+
+def _per_second(unit: str) -> int:
+    """How many of a unit are a second."""
+    if unit not in SUBSECONDS:
+        return 1
+    return 1000 ** (SUBSECONDS.index(unit) + 1)
 
 
 def calendar_period(times: Times | None) -> int | None:
@@ -175,12 +199,23 @@ def calendar_period(times: Times | None) -> int | None:
     if times is None:
         return None
     line = regular(times)
-    is_months = np.datetime_data(line.step)[0] == "M"
-    cycle = np.timedelta64(12, "M") if is_months else np.timedelta64(1, "D")
+    if _is_months(line.step):
+        cycle = _duration(12, "M")
+    else:
+        cycle = _duration(1, "D")
     if not line.step.astype(np.int64) or cycle % line.step:
         return None
     steps = int(cycle // line.step)
-    return steps if 1 < steps <= (line.ticks[-1] + 1) // 3 else None
+    max_steps = (line.ticks[-1] + 1) // 3
+    if not 1 < steps <= max_steps:
+        return None
+    return steps
+
+
+def _is_months(step: np.timedelta64) -> bool:
+    """Whether a step is a number of months."""
+    unit, _ = np.datetime_data(step)
+    return unit == "M"
 
 
 def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarray, np.ndarray]:
@@ -200,11 +235,9 @@ def fill_single_steps(times: Times, values: np.ndarray) -> tuple[Times, np.ndarr
     where = before + 1
     means = (values[before] + values[where]) / 2
     filled = np.insert(np.zeros(len(times), bool), where, True)
-    return (
-        np.insert(times, where, line.after(times[before])),
-        np.insert(values, where, means, axis=0),
-        filled,
-    )
+    all_times = np.insert(times, where, line.after(times[before]))
+    all_values = np.insert(values, where, means, axis=0)
+    return all_times, all_values, filled
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +270,8 @@ class Windows:
                 f"longest stretch has {longest}. Use T_f <= {(longest - 1) // 2}."
             )
         inputs = starts[:, None] + np.arange(length)
-        return cls(inputs, inputs + length, ~filled[inputs + length])
+        targets = inputs + length
+        return cls(inputs=inputs, targets=targets, scored=~filled[targets])
 
 
 @dataclass(frozen=True)
@@ -250,7 +284,10 @@ class Clock:
     @classmethod
     def of(cls, times: Any, count: int) -> tuple[Clock, np.ndarray]:
         """The clock of a series of ``count`` fields, and their steps ``(T,)``."""
-        times = np.arange(count) if times is None else _checked(times, count)
+        if times is None:
+            times = np.arange(count)
+        else:
+            times = _checked(times, count)
         if times.dtype.kind != "M":
             return cls(times[0], 1), times - times[0]
         line = regular(times)
@@ -258,17 +295,19 @@ class Clock:
 
     def steps(self, times: Any, count: int) -> np.ndarray:
         """Steps ``(W,)`` of other times on this clock."""
-        times, origin = _checked(times, count), self.origin
+        times = _checked(times, count)
+        origin = self.origin
         if times.dtype.kind != origin.dtype.kind:
             kind = "dates" if origin.dtype.kind == "M" else "step numbers, or none"
             raise InvalidInputError(
                 f"fit had {kind} as times; predict must have them too, got {times.dtype}."
             )
-        if origin.dtype.kind == "M" and np.datetime_data(self.step)[0] == "M":
-            times, origin = times.astype("datetime64[M]"), origin.astype("datetime64[M]")
+        if origin.dtype.kind == "M" and _is_months(self.step):
+            times = times.astype("datetime64[M]")
+            origin = origin.astype("datetime64[M]")
         exact = (times - origin) / self.step
         steps = np.rint(exact).astype(int)
-        if np.abs(exact - steps).max() > 0.02:
+        if np.abs(exact - steps).max() > 2 * MAX_JITTER:
             raise InvalidInputError(
                 f"times of predict do not lie on the clock of fit, whose step is {self.step}."
             )

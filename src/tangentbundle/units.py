@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from .errors import UnitsError
+from .errors import (
+    Note,
+    UnitsError,
+)
 
-METRES = {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "km": 1e3, "ft": 0.3048, "mi": 1609.344, "nmi": 1852.0}
-METRES |= {
+METRES = {
+    "m": 1.0,
     "meter": 1.0,
     "metre": 1.0,
+    "mm": 1e-3,
+    "cm": 1e-2,
+    "km": 1e3,
     "kilometer": 1e3,
     "kilometre": 1e3,
+    "ft": 0.3048,
     "foot": 0.3048,
     "feet": 0.3048,
+    "mi": 1609.344,
+    "mile": 1609.344,
+    "nmi": 1852.0,
+    "nautical mile": 1852.0,
 }
-METRES |= {"mile": 1609.344, "nautical mile": 1852.0}
+"""Lengths in m."""
+
 SECONDS = {
     "s": 1,
     "sec": 1,
@@ -30,6 +43,8 @@ SECONDS = {
     "hour": 3600,
     "day": 86400,
 }
+"""Times in s."""
+
 SPEEDS = {
     "kn": "nmi/h",
     "kt": "nmi/h",
@@ -39,44 +54,68 @@ SPEEDS = {
     "kmh": "km/h",
     "kph": "km/h",
 }
+"""Speeds with names of their own."""
+
+LENGTH = "|".join(METRES)
+TIME = "|".join(SECONDS)
+UNIT = re.compile(rf"(?P<length>{LENGTH})(?: ?/ ?(?P<per>{TIME})| ?(?P<inverse>{TIME}) ?-1)?")
+"""A length, alone or by a time: ``km``, ``km/h``, ``km h -1``."""
 
 
-def in_metres(unit: str) -> tuple[float, bool] | None:
+class Size(NamedTuple):
+    """A length in m, or a speed in m/s."""
+
+    value: float
+    is_speed: bool
+
+
+def in_metres(unit: str) -> Size | None:
     """The size of a length in m or of a speed in m/s, and whether it is a speed; None for other
     units.
 
-    >>> in_metres("km h**-1"), in_metres("knots"), in_metres("K")
-    ((0.2777777777777778, True), (0.5144444444444445, True), None)
+    >>> in_metres("knots")
+    Size(value=0.5144444444444445, is_speed=True)
+    >>> in_metres("km h**-1").value, in_metres("K")
+    (0.2777777777777778, None)
     """
-    words = re.sub(r"[ ._*·]+", " ", re.sub(r"\*\*|[\^{}$]", "", unit.replace("⁻¹", "-1"))).strip()
-    words = (
-        words if words.startswith("Mm") else words.lower().replace(" per ", "/")
-    )  # a megametre is no millimetre
-    words = re.sub(r"\b([a-z]{3,})s\b", r"\1", words)  # knots, meters
-    length, time = "|".join(METRES), "|".join(SECONDS)
-    found = re.fullmatch(rf"({length})(?: ?/ ?({time})| ?({time}) ?-1)?", SPEEDS.get(words, words))
-    if found is None:
+    words = _in_plain_words(unit)
+    match = UNIT.fullmatch(SPEEDS.get(words, words))
+    if match is None:
         return None
-    per = found[2] or found[3]
-    return METRES[found[1]] / (SECONDS[per] if per else 1.0), per is not None
+    length = METRES[match["length"]]
+    time = match["per"] or match["inverse"]
+    if time is None:
+        return Size(length, is_speed=False)
+    return Size(length / SECONDS[time], is_speed=True)
+
+
+def _in_plain_words(unit: str) -> str:
+    """A unit in lower case, singular, with single spaces and without signs of powers."""
+    words = re.sub(r"\*\*|[\^{}$]", "", unit.replace("⁻¹", "-1"))
+    words = re.sub(r"[ ._*·]+", " ", words).strip()
+    if not words.startswith("Mm"):  # a megametre is no millimetre
+        words = words.lower().replace(" per ", "/")
+    return re.sub(r"\b([a-z]{3,})s\b", r"\1", words)
 
 
 def conversion(unit: str, to: str) -> float | None:
     """The factor from numbers in one unit to numbers in another; None if it is not known."""
     if unit == to:
         return 1.0
-    sizes = in_metres(unit), in_metres(to)
-    return (
-        sizes[0][0] / sizes[1][0] if sizes[0] and sizes[1] and sizes[0][1] == sizes[1][1] else None
-    )
+    size = in_metres(unit)
+    wanted = in_metres(to)
+    if size is None or wanted is None or size.is_speed != wanted.is_speed:
+        return None
+    return size.value / wanted.value
 
 
 def common_unit(
-    names: Sequence[str], units: Sequence[str], notes: list[str]
+    names: Sequence[str], units: Sequence[str], notes: list[Note]
 ) -> tuple[str, np.ndarray]:
     """The unit of the first component that has one, and the factors that convert all components to
     it."""
-    unit, factors = next(filter(None, units), ""), []
+    unit = next((own for own in units if own), "")
+    factors = []
     for name, own in zip(names, units, strict=True):
         factor = conversion(own or unit, unit)
         if factor is None:
@@ -86,8 +125,8 @@ def common_unit(
                 "its unit."
             )
         if factor != 1.0:
-            notes.append(f"{name} converted from {own} to {unit}")
+            notes.append(Note(f"{name} converted from {own} to {unit}"))
         elif unit and not own:
-            notes.append(f"{name} has no unit: {unit} assumed")
+            notes.append(Note(f"{name} has no unit: {unit} assumed"))
         factors.append(factor)
     return unit, np.array(factors)

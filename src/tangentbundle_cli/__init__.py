@@ -6,17 +6,17 @@ from typing import Annotated
 import typer
 
 import tangentbundle as tb
+from tangentbundle.formats import format_names
 
+from .decomposition import decompose
 from .fields import inspect, spectrum
-from .filtering import decompose, filter
-from .job import Commands
-from .predict import denoise, forecast, interpolate
-from .standalone import demo, doctor, reproduce
+from .filtering import filter
+from .forecasting import forecast
+from .predict import denoise, interpolate
+from .standalone import demo, doctor
+from .tool import Commands, as_command
 
-app = typer.Typer(
-    name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False
-)
-for function in (
+COMMANDS = (
     demo,
     inspect,
     denoise,
@@ -26,9 +26,14 @@ for function in (
     decompose,
     spectrum,
     doctor,
-    reproduce,
-):
-    app.command()(function)
+)
+"""Functions that are commands; ``--help`` lists them in this order."""
+
+app = typer.Typer(
+    name="tangentbundle", cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False
+)
+for function in COMMANDS:
+    app.command()(as_command(function))
 
 
 def _version(wanted: bool) -> None:
@@ -37,12 +42,14 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+HELP = f"""Analyse, denoise, interpolate and forecast vector fields on curved spaces.
+
+Files are {format_names()}. Columns are found by name, or named by options.
+"""
+
+
+@app.callback(help=HELP)
 def main(
     version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False,
 ) -> None:
-    """Analyse, denoise, interpolate and forecast vector fields on curved spaces.
-
-    Reads and writes CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF and Zarr. Columns are found by
-    name, or named by options.
-    """
+    """What stands before all commands."""

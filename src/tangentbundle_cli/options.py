@@ -1,17 +1,20 @@
-"""Options that commands share; values that no input can make valid are refused before anything is
-loaded."""
+"""Options of commands, alone and in groups; values that no input can make valid are refused before
+anything is loaded."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-FILES = "CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr"
+import tangentbundle as tb
+from tangentbundle.errors import InvalidInputError
+from tangentbundle.formats import format_names
 
 
 def require(valid: Callable[[Any], bool], expected: str) -> Callable[[Any], Any]:
@@ -26,9 +29,10 @@ def require(valid: Callable[[Any], bool], expected: str) -> Callable[[Any], Any]
 
 
 NOT_NEGATIVE = require(lambda value: 0 <= value < math.inf, "a finite number, at least 0")
+POSITIVE = require(lambda value: 0 < value < math.inf, "a positive number")
 
 Source = Annotated[
-    Path, typer.Argument(help=f"input file: {FILES}, by its suffix", show_default=False)
+    Path, typer.Argument(help=f"input file: {format_names()}, by its suffix", show_default=False)
 ]
 Output = Annotated[
     Path, typer.Option("-o", "--output", help="output file; the suffix sets the format")
@@ -55,61 +59,122 @@ _column = partial(typer.Option, rich_help_panel="Columns and rows")
 _display = partial(typer.Option, rich_help_panel="Display")
 
 
-def columns(
-    points: Annotated[str, _column(help="columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = "",
-    latlon: Annotated[str, _column(help="columns in degrees: LAT,LON")] = "",
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read. Columns that are not named are guessed; a note shows the guess."""
+
+    points: Annotated[str, _column(help="columns of points: X,Y,Z, or 'pc*', or pc1:pc50")] = ""
+    latlon: Annotated[str, _column(help="columns in degrees: LAT,LON")] = ""
     vectors: Annotated[
         str, _column(help="columns of vectors: VX,VY,VZ or 'dpc*' or EAST,NORTH")
-    ] = "",
+    ] = ""
     wind: Annotated[
         str, _column(help="columns of wind: SPEED,DIRECTION (degrees, from which it blows)")
-    ] = "",
-    sigma: Annotated[
-        str, _column(help="column with standard errors of the vector components")
-    ] = "",
+    ] = ""
+    sigma: Annotated[str, _column(help="column with standard errors of the vector components")] = ""
     drop_missing: Annotated[
         bool, _column("--drop-missing", help="skip rows with missing values")
-    ] = False,
+    ] = False
     drop_duplicates: Annotated[
         bool, _column("--drop-duplicates", help="keep the first of coincident points")
-    ] = False,
+    ] = False
     select: Annotated[
         list[str] | None, _column(help="value of a NetCDF or Zarr dimension, such as level=500")
-    ] = None,
+    ] = None
     up: Annotated[
         str,
         _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z"),
-    ] = "",
-) -> None:
-    """Options of commands that read files. Columns that are not named are guessed; a note shows the
-    guess."""
+    ] = ""
+
+    def request(self, *, needs_vectors: bool = True) -> tb.io.Request:
+        """What to read."""
+        return tb.io.Request(
+            points=_names(self.points),
+            latlon=_names(self.latlon),
+            vectors=_names(self.vectors),
+            wind=_names(self.wind),
+            sigma=self.sigma,
+            drop_missing=self.drop_missing,
+            drop_duplicates=self.drop_duplicates,
+            needs_vectors=needs_vectors,
+            select=self._selected(),
+            up=self.up,
+        )
+
+    def _selected(self) -> dict[str, str]:
+        """Chosen values by the names of their dimensions."""
+        selected = {}
+        for text in self.select or ():
+            name, _, value = text.partition("=")
+            if not value or name in selected:
+                raise InvalidInputError(
+                    "expected --select NAME=VALUE once for a NAME, such as level=500."
+                )
+            selected[name] = value
+        return selected
+
+    def others(self) -> tb.io.Request:
+        """What to read from a second file, whose columns have the usual names."""
+        return tb.io.Request(drop_missing=self.drop_missing, drop_duplicates=self.drop_duplicates)
 
 
-def geometry(
-    dim: Dim = None,
+@dataclass(frozen=True)
+class Geometry:
+    """How a bundle is built."""
+
+    dim: Dim = None
     neighbors: Annotated[
         int | None, typer.Option(min=1, help="neighbours of the median point; automatic by default")
-    ] = None,
+    ] = None
     eps: Annotated[
         float | None,
         typer.Option(
-            callback=require(lambda value: 0 < value < math.inf, "a positive number"),
-            help="squared radius of neighbourhoods, instead of --neighbors",
+            callback=POSITIVE, help="squared radius of neighbourhoods, instead of --neighbors"
         ),
-    ] = None,
-) -> None:
-    """Options of commands that build a bundle; the command receives those that are set as
-    ``geometry``."""
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``bundle`` that are set."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def display(
+@dataclass(frozen=True)
+class Display:
+    """What the tool shows. Commands themselves show progress, and check that a report can be
+    written."""
+
     as_json: Annotated[
         bool, _display("--json", help="print the result as JSON on standard output")
-    ] = False,
-    quiet: Annotated[bool, _display("--quiet", "-q", help="print only errors")] = False,
-    debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False,
+    ] = False
+    quiet: Annotated[bool, _display("--quiet", "-q", help="print only errors")] = False
+    debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False
     report: Annotated[
         Path | None, _display(help="also write an interactive report to this .html file")
-    ] = None,
-) -> None:
-    """Options of every command."""
+    ] = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether progress and notes are suppressed."""
+        return self.quiet or self.as_json
+
+    def check_report(self) -> None:
+        """Raise if the report cannot be written; it loads plotting libraries, so input is checked
+        before."""
+        if self.report is not None:
+            tb.report.check_report(self.report)
+
+
+GUESSED = Reading()
+"""Columns are guessed by name."""
+
+AUTOMATIC = Geometry()
+"""Dimension and scale are estimated."""
+
+SILENT = Display(quiet=True)
+"""For commands that are called from Python."""
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names between commas."""
+    names = [name.strip() for name in text.split(",")]
+    return tuple(name for name in names if name)

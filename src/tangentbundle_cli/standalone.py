@@ -1,4 +1,4 @@
-"""Commands that read no files: demo, doctor, reproduce."""
+"""Commands that read no files: demo, doctor."""
 
 from __future__ import annotations
 
@@ -7,179 +7,122 @@ import platform
 import re
 from importlib.metadata import distributions, requires, version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
 import tangentbundle as tb
+from tangentbundle.files import only_writer
+from tangentbundle.results import Result, Table
 
-from .job import Job, command
-from .options import Seed, require
+from .files import steps
+from .options import SILENT, Display
 
-Name = Literal["torus", "reconstruction", "forecast", "classification"]
+DEVELOPMENT = re.compile("(dev|docs|bench)['\"]")
+"""How requirements end that only developers need: the name of an extra."""
+
+PACKAGE_END = re.compile(r"[^\w-]")
+"""What follows the name of a package in a requirement."""
+
+SELF_TEST_LIMIT = 0.05
+"""Largest relative error with which the self-test passes."""
 
 
-@command
 def demo(
-    job: Job,
     out: Annotated[Path, typer.Option(help="folder for the figure and the report")] = Path(
         "out/demo"
     ),
-) -> None:
+    display: Display = SILENT,
+) -> Result:
     """Denoise a field on a torus and interpolate wind, compared with simpler methods (half a
     minute).
 
     Examples:
         tangentbundle demo
     """
-    from tangentbundle.experiments import demo as examples
+    from . import examples  # loads scikit-learn
 
-    job.report = job.report or out / "report.html"
-    with tb.files.only_writer(out), job.steps(3) as step:
-        job.check_report()
+    result = Result(
+        "demo", "A noisy field on a torus, denoised, and wind interpolated from stations."
+    )
+    display.check_report()
+    result.report = out / "report.html"
+    with only_writer(out), steps(3, display) as step:
+        tb.report.check_report(result.report)
         step("denoising a field on a torus")
         torus = examples.denoise_torus()
         step("interpolating wind from stations")
-        filled, wind, stations = examples.fill_wind()
+        filled = examples.fill_wind()
         step("drawing figures")
         body = []
         for example in (torus, filled):
+            label = example.title
             errors = example.errors()
-            for number, (method, error) in enumerate(errors.items()):
-                job.summary.add("" if number else example.title, f"{method:<26}{error:.0%} error")
+            for method, error in errors.items():
+                result.add(label, f"{method:<26}{error:.0%} error")
                 body.append([example.title, method, f"{error:.0%}"])
-            job.summary.data[example.title] = errors
-        job.summary.table = tb.io.Table(
-            "Error relative to the true field", ["example", "method", "error"], body
-        )
-        with job.summary.writing(out / "demo.png"):
-            examples.figure(torus, filled, wind, stations, out / "demo.png")
+                label = ""
+            result.data[example.title] = errors
+        header = ["example", "method", "error"]
+        result.details = Table("Error relative to the true field", header, body)
+        with result.writing(out / "demo.png"):
+            examples.draw(torus, filled, out / "demo.png")
+    return result
 
 
-@command
-def doctor(job: Job) -> None:
+def doctor(display: Display = SILENT) -> Result:
     """Show versions and GPU, and run a self-test of a few seconds.
 
     Example: tangentbundle doctor
     """
-    with job.steps(2) as step:
+    result = Result("doctor", "Installed versions and the result of the self-test.")
+    display.check_report()
+    with steps(2, display) as step:
         step("collecting versions")
-        installed = {
-            found.metadata["Name"].lower().replace("_", "-"): found.version
-            for found in distributions()
-        }
-        needed = [
-            text
-            for text in requires("tangentbundle") or []
-            if not re.search("(dev|docs|bench)['\"]", text)
-        ]
-        names = [
-            *sorted({re.split(r"[^\w-]", text)[0].lower().replace("_", "-") for text in needed}),
-            "triton",
-        ]
-        versions = {
-            "tangentbundle": version("tangentbundle"),
-            **{name: installed.get(name) for name in names},
-        }
-        add = job.summary.add
-        add(
-            "python",
-            f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-            versions=versions,
-        )
-        add(
-            "packages",
-            ", ".join(f"{name} {found or 'missing'}" for name, found in versions.items()),
-        )
+        versions = {"tangentbundle": version("tangentbundle"), **_dependencies()}
+        system = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+        result.add("python", system, versions=versions)
+        packages = [f"{name} {number or 'missing'}" for name, number in versions.items()]
+        result.add("packages", ", ".join(packages))
         step("running the self-test")
-        error, limit = _self_test(job), 0.05
-    add(
-        "self-test",
-        f"{'ok' if error < limit else 'FAILED'}, error {error:.1%} (limit {limit:.0%})",
-        error=error,
-    )
-    job.summary.data["passed"] = error < limit
-    job.code = 0 if error < limit else 1
+        error = _self_test(result)
+    result.passed = error < SELF_TEST_LIMIT
+    answer = "ok" if result.passed else "FAILED"
+    text = f"{answer}, error {error:.1%} (limit {SELF_TEST_LIMIT:.0%})"
+    result.add("self-test", text, error=error, passed=result.passed)
+    return result
 
 
-def _self_test(job: Job) -> float:
+def _dependencies() -> dict[str, str | None]:
+    """The versions of the packages that users of the library may need; None for missing ones."""
+    installed = {_key(package.metadata["Name"]): package.version for package in distributions()}
+    names = {"triton"}
+    for requirement in requires("tangentbundle") or []:  # such as "pooch>=1.8; extra == 'data'"
+        if not DEVELOPMENT.search(requirement):
+            names.add(_key(PACKAGE_END.split(requirement)[0]))
+    return {name: installed.get(name) for name in sorted(names)}
+
+
+def _key(package: str) -> str:
+    """The name of a package as all write it."""
+    return package.lower().replace("_", "-")
+
+
+def _self_test(result: Result) -> float:
     """Return the largest relative error of heat flow on the sphere, on the CPU and on a GPU if
     there is one."""
     import torch
 
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
-    job.summary.add("GPU", gpu or "not found by torch; everything runs on the CPU", gpu=gpu)
+    result.add("GPU", gpu or "not found by torch; everything runs on the CPU", gpu=gpu)
     sphere = tb.manifolds.Sphere(2)
     points = sphere.sample(5000, seed=0)
     bundle = tb.TangentBundle.from_points(points)
-    x, lap = (
-        torch.from_numpy(bundle.to_coordinates(sphere.gradient_field(points, 2))),
-        bundle.laplacian(),
-    )
+    field = torch.from_numpy(bundle.to_coordinates(sphere.gradient_field(points, 2)))
+    laplacian = bundle.laplacian()
+    expected = math.exp(-0.5) * field  # at time 0.1, and the eigenvalue is 5
     errors = []
     for device in ["cpu", "cuda"] if gpu else ["cpu"]:
-        y = tb.Heat(0.1)(lap.to(device), x.to(device)).cpu()  # the eigenvalue is 5
-        errors.append(float((y - math.exp(-0.5) * x).norm() / x.norm()))
+        filtered = tb.Heat(0.1)(laplacian.to(device), field.to(device)).cpu()
+        errors.append(float((filtered - expected).norm() / field.norm()))
     return max(errors)
-
-
-@command
-def reproduce(
-    job: Job,
-    name: Annotated[Name, typer.Argument(help="table of the paper")],
-    full: Annotated[
-        bool, typer.Option("--full/--quick", help="all cells and runs, or a small subset")
-    ] = False,
-    protocol: Annotated[
-        Literal["paper", "best"],
-        typer.Option(help="the paper's protocol, or this library's best methods"),
-    ] = "paper",
-    data: Annotated[
-        str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")
-    ] = None,
-    seed: Seed = 0,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            callback=require(lambda value: value > 0 or value == -1, "-1 or a positive number"),
-            help="number of processes; -1 for all cores",
-        ),
-    ] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")
-    ] = None,
-    networks: Annotated[
-        Path | None,
-        typer.Option(
-            help="folder with results of the paper's protocol; adds their networks to the table"
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")
-    ] = True,
-) -> None:
-    """Compute one of the paper's tables and compare it with the published numbers.
-
-    Writes one JSON line for each run, all scores as CSV, a Markdown page and a figure.
-
-    Example: tangentbundle reproduce torus --full --jobs 2
-    """
-    from tangentbundle.experiments import experiment
-    from tangentbundle.experiments.report import write_report
-    from tangentbundle.experiments.runner import merge_with, run_experiment
-
-    words = [name, protocol, "full" if full else "quick", *filter(None, [data])]
-    folder, chosen = out or Path("runs") / "-".join(words), experiment(name, data)
-    how: dict[str, Any] = {"jobs": jobs, "resume": resume, "quiet": job.silent}
-    rows = run_experiment(chosen, folder, full=full, protocol=protocol, seed=seed, **how)
-    if networks is not None:
-        rows = merge_with(chosen, rows, networks, full=full, seed=seed)
-    results, files = write_report(chosen, rows, protocol, folder, full)
-    if not job.silent:
-        typer.echo(results.comparison().text() + "\n")
-    job.summary.table = results.full()
-    job.summary.add(
-        "table", job.summary.table.title, experiment=name, protocol=protocol, runs=len(rows)
-    )
-    job.summary.files = [folder / "results.jsonl", *files]
-    job.summary.rows += [("wrote", str(file)) for file in job.summary.files]

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
+from torch import Tensor
 
-from ..arrays import host, positive_integer
+from ..arrays import Array, positive_integer
 from ..errors import (
     ConvergenceError,
     NotOrientableError,
@@ -24,10 +24,12 @@ from ..errors import (
     TooFewPointsError,
     UndeterminedError,
 )
+from ..geometry.frames import median
 from ..operators.spectrum import interval_of_average
+from .boundary import has_boundary
 from .curvature import hodge_laplacian
 from .derivatives import Derivatives
-from .topology import consistent_signs, has_boundary
+from .orientation import consistent_signs
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -107,24 +109,7 @@ class BettiEstimate:
 
 
 def _undetermined(reason: str) -> BettiEstimate:
-    return BettiEstimate(None, 0.0, reason, float("nan"))
-
-
-@dataclass(frozen=True)
-class _Gap:
-    """The eigenvalues of functions between which those of fields are told apart."""
-
-    low: float
-    high: float
-    pairs_below: int
-
-    @property
-    def middle(self) -> float:
-        return (self.low + self.high) / 2
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
+    return BettiEstimate(number=None, confidence=0.0, reason=reason, shift=float("nan"))
 
 
 def estimate_betti_number(
@@ -176,7 +161,9 @@ def estimate_betti_number(
     if not _is_orientable(bundle):
         return _undetermined(NOT_ORIENTABLE)
     try:
-        return _estimate(bundle, most, min_confidence, shift_error)
+        functions = _Functions.of(bundle, most)
+        fields = _Fields.of(bundle, most, functions)
+        shift = _shift(bundle, most, functions=functions, fields=fields, shift_error=shift_error)
     except (
         ConvergenceError,
         RankDeficientError,
@@ -184,110 +171,259 @@ def estimate_betti_number(
         UndeterminedError,
     ) as error:
         return _undetermined(str(error))
+    return _compared(functions, fields.values, shift, dim=bundle.dim, min_confidence=min_confidence)
 
 
-def _estimate(
-    bundle: TangentBundle, most: int, min_confidence: float, shift_error: float
-) -> BettiEstimate:
-    """The estimate for a closed manifold, oriented if it is a surface."""
-    components = bundle.sorted_graph.num_components
-    num_levels = 1 + max(1, most // 3) if bundle.dim <= 2 else 1 + most
-    max_fields = most + 2 * (num_levels - 2) if bundle.dim <= 2 else most * bundle.dim
-    if bundle.num_points * bundle.dim < max_fields or bundle.num_points < components + num_levels:
-        raise TooFewPointsError(
-            f"expected {max_fields} eigenvalues of fields and {num_levels} of functions, more than "
-            f"{bundle.num_points} points have. Use more points, or a lower number of most."
+def _is_orientable(bundle: TangentBundle) -> bool:
+    """Whether a surface is; other manifolds need not be looked at."""
+    if bundle.dim != 2:
+        return True
+    try:
+        consistent_signs(bundle)
+    except NotOrientableError:
+        return False
+    return True
+
+
+# Eigenvalues of functions and of fields.
+
+
+@dataclass(frozen=True, eq=False)
+class _Functions:
+    """The lowest eigenfunctions of a manifold.
+
+    Attributes: ``components``, of which each has a constant; ``levels`` (k,), the eigenvalues, the
+    first of them zero; ``fields`` (n, 1, k - 1), the eigenfunctions of the others; ``pairs_below``,
+    how many positive levels lie below the gap, in which eigenvalues of fields are told apart.
+    """
+
+    components: int
+    levels: Tensor
+    fields: Tensor
+    pairs_below: int
+
+    @classmethod
+    def of(cls, bundle: TangentBundle, most: int) -> _Functions:
+        """As many as are looked at for up to ``most`` harmonic fields; clouds with fewer points are
+        refused."""
+        components = bundle.sorted_graph.num_components
+        num_levels = _num_levels(bundle.dim, most)
+        max_fields = _max_fields(bundle.dim, most)
+        has_fields = bundle.num_points * bundle.dim >= max_fields
+        has_functions = bundle.num_points >= components + num_levels
+        if not (has_fields and has_functions):
+            raise TooFewPointsError(
+                f"expected {max_fields} eigenvalues of fields and {num_levels} of functions, more "
+                f"than {bundle.num_points} points have. Use more points, or a lower number of most."
+            )
+        laplacian = bundle.scalar().laplacian()
+        values, fields = laplacian.spectrum(components - 1 + num_levels, tol=EIGENPAIR_TOLERANCE)
+        levels = _on_host(values)[components - 1 :]
+        pairs_below = 0
+        if bundle.dim == 2:
+            pairs_below = int(levels.diff().argmax())
+        return cls(
+            components=components,
+            levels=levels,
+            fields=torch.as_tensor(fields)[..., components:],
+            pairs_below=pairs_below,
         )
-    values, functions = (
-        bundle.scalar().laplacian().spectrum(components - 1 + num_levels, tol=EIGENPAIR_TOLERANCE)
-    )
-    levels = host(values)[components - 1 :]
-    pairs_below = 0
-    num_fields = max_fields
-    if bundle.dim == 2:
-        pairs_below = int(np.argmax(np.diff(levels)))
-        num_fields = most + 2 * pairs_below
-    gap = _Gap(float(levels[pairs_below]), float(levels[pairs_below + 1]), pairs_below)
-    hodge = hodge_laplacian(bundle)
-    if interval_of_average(hodge)[1] > MAX_AVERAGE:
-        return _undetermined(NOT_RESOLVED)
-    values, fields = hodge.spectrum(num_fields, tol=EIGENPAIR_TOLERANCE)
-    levels = levels[1:]
-    gradients = Derivatives(bundle).gradient() @ functions[..., components:]
-    num_counted = int((levels[: max(1, most // 3)] <= MAX_LEVEL * gap.high).sum())
+
+    @property
+    def positive_levels(self) -> Tensor:
+        """Eigenvalues ``(k - 1,)`` of functions that are not constant on each component."""
+        return self.levels[1:]
+
+    @property
+    def lower_end(self) -> float:
+        """The level below the gap."""
+        return float(self.levels[self.pairs_below])
+
+    @property
+    def upper_end(self) -> float:
+        """The level above the gap."""
+        return float(self.levels[self.pairs_below + 1])
+
+    @property
+    def middle_of_gap(self) -> float:
+        return (self.lower_end + self.upper_end) / 2
+
+    @property
+    def width_of_gap(self) -> float:
+        return self.upper_end - self.lower_end
+
+
+def _num_levels(dim: int, most: int) -> int:
+    """How many levels of functions are looked at, zero included."""
+    if dim <= 2:
+        return 1 + max(1, most // 3)
+    return 1 + most
+
+
+def _max_fields(dim: int, most: int) -> int:
+    """The largest number of eigenfields that may be needed."""
+    if dim <= 2:
+        return most + 2 * (_num_levels(dim, most) - 2)
+    return most * dim
+
+
+@dataclass(frozen=True, eq=False)
+class _Fields:
+    """The lowest eigenvalues ``values`` (m,) and eigenfields ``fields`` (n, d, m) of the Hodge
+    Laplacian."""
+
+    values: Tensor
+    fields: Tensor
+
+    @classmethod
+    def of(cls, bundle: TangentBundle, most: int, functions: _Functions) -> _Fields:
+        """As many as can be harmonic, or belong to levels of functions below the gap."""
+        hodge = hodge_laplacian(bundle)
+        _, largest_average = interval_of_average(hodge)
+        if largest_average > MAX_AVERAGE:
+            raise UndeterminedError(NOT_RESOLVED)
+        num_fields = _max_fields(bundle.dim, most)
+        if bundle.dim == 2:
+            num_fields = most + 2 * functions.pairs_below
+        values, fields = hodge.spectrum(num_fields, tol=EIGENPAIR_TOLERANCE)
+        return cls(values=_on_host(values), fields=torch.as_tensor(fields).double())
+
+
+def _on_host(values: Array) -> Tensor:
+    """Eigenvalues as a tensor on the CPU, in float64."""
+    return torch.as_tensor(values).double().cpu()
+
+
+# The shift of the eigenvalues of fields.
+
+
+@dataclass(frozen=True)
+class _Shift:
+    """By how much eigenvalues of fields are too large, and how far those of single fields may be
+    from it."""
+
+    value: float
+    uncertainty: float
+
+
+def _shift(
+    bundle: TangentBundle,
+    most: int,
+    *,
+    functions: _Functions,
+    fields: _Fields,
+    shift_error: float,
+) -> _Shift:
+    """The median shift of gradients of functions; their spread, and a share of it."""
+    levels = functions.positive_levels
+    gradients = torch.as_tensor(Derivatives(bundle).gradient() @ functions.fields).double()
+    mass = bundle.laplacian().mass.double()
+    are_low = levels[: max(1, most // 3)] <= MAX_LEVEL * functions.upper_end
+    num_counted = int(are_low.sum())
     if bundle.dim > 2:
-        num_counted = _number_that_spans(bundle, gradients, num_counted)
-    if num_counted > len(levels):
-        return _undetermined(NO_SPAN)
-    shifts = _shifts_of_gradients(
-        bundle, levels[:num_counted], gradients[..., :num_counted], host(values), fields
-    )
+        num_counted = _number_that_spans(mass, gradients, num_counted)
+    shifts = _shifts_of_gradients(mass, levels[:num_counted], gradients[..., :num_counted], fields)
     if len(shifts) < MIN_SHARE_OF_GRADIENTS * num_counted:
-        return _undetermined(NO_GRADIENTS)
-    shift = float(np.median(shifts))
-    uncertainty = float(np.abs(shifts - shift).max()) + shift_error * abs(shift)
-    corrected = host(values) - shift
-    number = int((corrected < gap.middle).sum()) - 2 * pairs_below
-    distance_above = float(np.abs(corrected - gap.middle).min())
-    distance_below = float(corrected.min()) + gap.width / 2
-    margin = min(distance_above, distance_below) - uncertainty
-    if bundle.dim == 2 and number >= 0:
-        mismatch = _mismatch_of_pairs(corrected, levels[: pairs_below + 1], number)
-        margin = min(margin, gap.width / 2 - mismatch)
-    confidence = float(np.clip(2 * margin / gap.width, 0.0, 1.0))
-    reason = ""
-    if confidence < min_confidence:
-        reason = (
-            "the Hodge Laplacian has eigenvalues where functions have none, so that harmonic "
-            f"fields are not separated from others (confidence {confidence:.2f}). "
-        )
-    elif number < 0 or (bundle.dim == 2 and number % 2 == 1):
-        reason = (
-            f"{number} harmonic fields would be counted, and a closed oriented surface has "
-            "an even number. "
-        )
-    elif bundle.dim == 1 and number != components:
-        reason = (
-            f"{number} harmonic fields would be counted, and {components} closed curves have one "
-            "each. "
-        )
-    if reason:
-        reason += (
-            f"Gradients of functions have eigenvalues that are off by {shift / gap.width:.2g} "
-            f"times the gap, give or take {uncertainty / gap.width:.2g}: the points are noisy, or "
-            "too few for their curvature. Use more points, denoise them, or give exact frames and "
-            "curvature (from_frames with second_form)."
-        )
-    return BettiEstimate(None if reason else number, confidence, reason, shift / gap.width)
+        raise UndeterminedError(NO_GRADIENTS)
+    value = median(shifts)
+    spread = float((shifts - value).abs().max())
+    return _Shift(value=value, uncertainty=spread + shift_error * abs(value))
 
 
-def _number_that_spans(bundle: TangentBundle, gradients: torch.Tensor, least: int) -> int:
-    """How many of the ``gradients`` (n, d, k), at least ``least``, span the tangent spaces; k + 1
-    if all do not."""
-    number = least
-    while number <= gradients.shape[-1] and _span(bundle, gradients[..., :number]) < MIN_SPAN:
-        number += 1
-    return number
+def _number_that_spans(mass: Tensor, gradients: Tensor, least: int) -> int:
+    """How many of the ``gradients`` (n, d, k), at least ``least``, span the tangent spaces."""
+    for number in range(least, gradients.shape[-1] + 1):
+        if _span(mass, gradients[..., :number]) >= MIN_SPAN:
+            return number
+    raise UndeterminedError(NO_SPAN)
 
 
-def _span(bundle: TangentBundle, gradients: torch.Tensor) -> float:
+def _span(mass: Tensor, fields: Tensor) -> float:
     r"""How evenly fields ``(n, d, k)`` span the tangent spaces, from 0 to 1: the mean of the least
     eigenvalue of :math:`\sum_k v_k v_k^T` over that of its mean eigenvalue, for fields of one
     energy."""
-    mass = torch.as_tensor(bundle.laplacian().mass).double()
-    fields = torch.as_tensor(gradients).double()
     energies = torch.einsum("n,ndk->k", mass, fields.square())
     tensors = torch.einsum("ndk,nek,k->nde", fields, fields, 1.0 / energies)
     eigenvalues = torch.linalg.eigvalsh(tensors)
     return float(mass @ eigenvalues[:, 0] / (mass @ eigenvalues.mean(dim=1)))
 
 
-def _mismatch_of_pairs(values: np.ndarray, levels: np.ndarray, number: int) -> float:
-    """How far eigenvalues of fields on a closed oriented surface are, at most, from those of
-    functions twice, the positive ``levels`` up to the gap, after ``number`` zeros."""
-    expected = np.concatenate([np.zeros(number), np.repeat(levels, 2)])
-    count = min(len(expected), len(values))
-    return float(np.abs(values[:count] - expected[:count]).max())
+def _shifts_of_gradients(
+    mass: Tensor, levels: Tensor, gradients: Tensor, fields: _Fields
+) -> Tensor:
+    """By how much the eigenvalues of ``gradients`` (n, d, k) exceed those of their functions,
+    ``levels`` (k,); of those gradients that count.
+
+    That of a gradient is the median of the eigenvalues of fields, weighted by its energy in each: a
+    smaller part, due to errors of the derivatives, does not count.
+    """
+    products = torch.einsum("n,ndm,ndk->mk", mass, fields.fields, gradients).cpu()
+    energies = torch.einsum("n,ndk->k", mass, gradients.square()).cpu()
+    captured_by_each = products.square()
+    captured = captured_by_each.sum(dim=0)
+    counts = captured > MIN_CAPTURED * energies
+    shares = captured_by_each[:, counts].cumsum(dim=0) / captured[counts]
+    places_of_medians = (shares < 0.5).sum(dim=0)
+    return fields.values[places_of_medians] - levels[counts]
+
+
+# The comparison.
+
+
+def _compared(
+    functions: _Functions, values: Tensor, shift: _Shift, *, dim: int, min_confidence: float
+) -> BettiEstimate:
+    """The number of harmonic fields from the eigenvalues of fields ``values`` (m,)."""
+    corrected = values - shift.value
+    width = functions.width_of_gap
+    number = int((corrected < functions.middle_of_gap).sum()) - 2 * functions.pairs_below
+    margin = _margin(functions, corrected) - shift.uncertainty
+    if dim == 2 and number >= 0:
+        margin = min(margin, width / 2 - _mismatch_of_pairs(functions, corrected, number))
+    confidence = min(max(2 * margin / width, 0.0), 1.0)
+    relative_shift = shift.value / width
+    contradiction = _contradiction(functions, number, dim=dim)
+    if confidence < min_confidence:
+        contradiction = (
+            "the Hodge Laplacian has eigenvalues where functions have none, so that harmonic "
+            f"fields are not separated from others (confidence {confidence:.2f})"
+        )
+    if contradiction is None:
+        return BettiEstimate(number, confidence, reason="", shift=relative_shift)
+    reason = (
+        f"{contradiction}. Gradients of functions have eigenvalues that are off by "
+        f"{relative_shift:.2g} times the gap, give or take {shift.uncertainty / width:.2g}: the "
+        "points are noisy, or too few for their curvature. Use more points, denoise them, or give "
+        "exact frames and curvature (from_frames with second_form)."
+    )
+    return BettiEstimate(None, confidence, reason, relative_shift)
+
+
+def _margin(functions: _Functions, corrected: Tensor) -> float:
+    """How far the corrected eigenvalues of fields are, at least, from the middle of the gap, and
+    from half a gap below zero."""
+    from_middle = float((corrected - functions.middle_of_gap).abs().min())
+    from_below = float(corrected.min()) + functions.width_of_gap / 2
+    return min(from_middle, from_below)
+
+
+def _mismatch_of_pairs(functions: _Functions, corrected: Tensor, number: int) -> float:
+    """How far the corrected eigenvalues of fields on a closed oriented surface are, at most, from
+    those of functions twice, the positive ones up to the gap, after ``number`` zeros."""
+    up_to_gap = functions.positive_levels[: functions.pairs_below + 1]
+    expected = torch.cat([corrected.new_zeros(number), up_to_gap.repeat_interleave(2)])
+    count = min(len(expected), len(corrected))
+    return float((corrected[:count] - expected[:count]).abs().max())
+
+
+def _contradiction(functions: _Functions, number: int, *, dim: int) -> str | None:
+    """What speaks against a number of harmonic fields on a closed manifold, if anything does."""
+    counted = f"{number} harmonic fields would be counted"
+    if number < 0 or (dim == 2 and number % 2 == 1):
+        return f"{counted}, and a closed oriented surface has an even number"
+    if dim == 1 and number != functions.components:
+        return f"{counted}, and {functions.components} closed curves have one each"
+    return None
 
 
 def betti_number(bundle: TangentBundle, *, most: int = 12, min_confidence: float = 0.25) -> int:
@@ -339,14 +475,15 @@ def euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
         )
     if has_boundary(bundle):
         return EulerCharacteristic(None, "the surface has a boundary")
+    mesh = bundle.weights.mesh
+    if mesh is not None:
+        num_edges = 3 * len(mesh.faces) // 2
+        return EulerCharacteristic(bundle.num_points - num_edges + len(mesh.faces))
     components = bundle.sorted_graph.num_components
-    if bundle.mesh is not None:
-        faces = bundle.mesh.faces
-        return EulerCharacteristic(bundle.num_points - 3 * len(faces) // 2 + len(faces))
-    if bundle.second_form is not None and bool(
-        (torch.as_tensor(bundle.curvature().gaussian) > 0).all()
-    ):
-        return EulerCharacteristic(2 * components)
+    if bundle.second_form is not None:
+        gaussian = torch.as_tensor(bundle.curvature().gaussian)
+        if bool((gaussian > 0).all()):
+            return EulerCharacteristic(2 * components)
     if bundle.num_points > MAX_EULER_POINTS:
         return EulerCharacteristic(None, f"the surface has more than {MAX_EULER_POINTS} points")
     if not _is_orientable(bundle):
@@ -360,38 +497,3 @@ def euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
             None, f"the first Betti number is undetermined: {estimate.reason}"
         )
     return EulerCharacteristic(2 * components - estimate.number)
-
-
-def _is_orientable(bundle: TangentBundle) -> bool:
-    """Whether a surface is; other manifolds need not be looked at."""
-    if bundle.dim != 2:
-        return True
-    try:
-        consistent_signs(bundle)
-    except NotOrientableError:
-        return False
-    return True
-
-
-def _shifts_of_gradients(
-    bundle: TangentBundle,
-    levels: np.ndarray,
-    gradients: torch.Tensor,
-    values: np.ndarray,
-    fields: torch.Tensor,
-) -> np.ndarray:
-    """By how much the eigenvalues of ``gradients`` (n, d, k) exceed those of their functions,
-    ``levels`` (k,).
-
-    That of a gradient is the median of the ``values`` (m,) of eigenfields, ascending, weighted by
-    its energy in each: a smaller part, due to errors of the derivatives, does not count.
-    """
-    gradients, fields = (torch.as_tensor(part).double() for part in (gradients, fields))
-    mass = torch.as_tensor(bundle.laplacian().mass).double()
-    products = host(torch.einsum("n,ndm,ndk->mk", mass, fields, gradients))
-    energies = host(torch.einsum("n,ndk->k", mass, gradients.square()))
-    parts = np.square(products)
-    captured = parts.sum(axis=0)
-    enough = captured > MIN_CAPTURED * energies
-    shares = np.cumsum(parts[:, enough], axis=0) / captured[enough]
-    return values[(shares < 0.5).sum(axis=0)] - levels[enough]

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ..arrays import Array, float_tensor
+from ..arrays import Array, float_tensor, host
 from ..errors import InvalidInputError, ShapeError, UndeterminedError
-from ..operators import ConnectionLaplacian
+from ..operators import Laplacian
 from ..parallel import threads_by_size
 from .fit import Piece, local_fits, monomials
 
@@ -50,22 +51,28 @@ class Curvature:
     @property
     def gaussian(self) -> Array:
         """The Gaussian curvature ``(n,)`` of a surface: half of the scalar curvature."""
-        if (d := self.ricci.shape[1]) != 2:
+        d = self.ricci.shape[1]
+        if d != 2:
             raise InvalidInputError(
                 f"Gaussian curvature belongs to surfaces, d = 2, and here d = {d}; use ricci."
             )
         return self.scalar / 2
 
 
-def fit_surface(bundle: TangentBundle, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
+def fit_surface(points: Tensor, piece: Piece, dim: int) -> tuple[Tensor, Tensor]:
     """Tangents A ``(m, D, d)`` and second derivatives B ``(m, D, d, d)`` of the fit of the points
-    themselves."""
-    d, points = bundle.dim, bundle.sorted_points
-    sums = (points[piece.lists] - points[piece.rows, None]).transpose(0, 2, 1) @ piece.weights
-    second = np.empty((*sums.shape[:2], d, d))
-    for place, (a, b) in enumerate(monomials(d, 2)[d:, :2].tolist(), start=d):
-        second[:, :, a, b] = second[:, :, b, a] = sums[:, :, place] * (2.0 if a == b else 1.0)
-    return sums[:, :, :d], second
+    ``(n, D)`` themselves, on the CPU and along the curve."""
+    steps = points[piece.lists] - points[piece.rows, None]
+    coefficients = steps.mT @ piece.weights
+    second = coefficients.new_empty((*coefficients.shape[:2], dim, dim))
+    quadratic = monomials(dim, 2)[dim:]
+    for place, (a, b, _, orders) in enumerate(quadratic.tolist(), start=dim):
+        # the coefficient of a product of two variables is their second derivative, and that of a
+        # square is half of it
+        derivative = coefficients[:, :, place] * (2.0 / orders)
+        second[:, :, a, b] = derivative
+        second[:, :, b, a] = derivative
+    return coefficients[:, :, :dim], second
 
 
 @threads_by_size
@@ -74,33 +81,47 @@ def curvature(
 ) -> Curvature:
     """Curvatures of the manifold of a bundle: exact if it knows them, otherwise by a fit; see
     ``Derivatives``."""
-    frames = bundle.sorted_frames
-    if (
-        bundle.second_form is not None
-        and frames is not None
-        and degree is None
-        and neighbors is None
-    ):
-        form = bundle.second_form(bundle.sorted_points, frames)
-    else:
-        form = np.empty((*bundle.sorted_points.shape, bundle.dim, bundle.dim))
-        for piece in local_fits(bundle, degree, neighbors, keep=len(monomials(bundle.dim, 2))):
-            first, second = fit_surface(bundle, piece)
-            values, vectors = np.linalg.eigh(first.transpose(0, 2, 1) @ first)
-            root = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(
-                0, 2, 1
-            )  # orthonormal coordinates
-            tangents = first @ root
-            flat = second.reshape(*second.shape[:2], bundle.dim**2)  # a view
-            flat -= tangents @ (tangents.transpose(0, 2, 1) @ flat)
-            form[piece.rows] = root[:, None] @ second @ root[:, None]  # the root is symmetric
-    trace = np.trace(form, axis1=2, axis2=3)
-    ricci = np.einsum("nxab,nx->nab", form, trace) - np.einsum("nxac,nxcb->nab", form, form)
-    return Curvature(*(bundle.kind.wrap(bundle._unsorted(a)) for a in (form, ricci)))
+    form = None
+    if degree is None and neighbors is None:
+        form = _known_second_form(bundle)
+    if form is None:
+        form = _fitted_second_form(bundle, degree, neighbors)
+    trace = torch.einsum("nxaa->nx", form)
+    ricci = torch.einsum("nxab,nx->nab", form, trace) - torch.einsum("nxac,nxcb->nab", form, form)
+    return Curvature(
+        second_form=bundle.kind.wrap(bundle.cloud.in_user_order(form)),
+        ricci=bundle.kind.wrap(bundle.cloud.in_user_order(ricci)),
+    )
+
+
+def _known_second_form(bundle: TangentBundle) -> Tensor | None:
+    """The exact second fundamental form ``(n, D, d, d)`` along the curve, if the bundle knows
+    it."""
+    if bundle.second_form is None or bundle.tangent_frames is None:
+        return None
+    form = bundle.second_form(host(bundle.cloud.points), host(bundle.tangent_frames.matrices))
+    return torch.from_numpy(np.asarray(form))
+
+
+def _fitted_second_form(bundle: TangentBundle, degree: int | None, neighbors: int | None) -> Tensor:
+    """The second fundamental form ``(n, D, d, d)`` of the fits of the points, along the curve."""
+    points = bundle.cloud.points.cpu()
+    d = bundle.dim
+    form = points.new_empty((*points.shape, d, d))
+    for piece in local_fits(bundle, degree, neighbors, keep=len(monomials(d, 2))):
+        first, second = fit_surface(points, piece, d)
+        values, vectors = torch.linalg.eigh(first.mT @ first)
+        root = (vectors / values.sqrt()[:, None]) @ vectors.mT
+        tangents = first @ root  # orthonormal
+        derivatives = second.flatten(2)
+        normal = derivatives - tangents @ (tangents.mT @ derivatives)
+        along = root[:, None]
+        form[piece.rows] = along @ normal.unflatten(2, (d, d)) @ along  # the root is symmetric
+    return form
 
 
 @threads_by_size
-def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> ConnectionLaplacian:
+def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Laplacian:
     r"""The Hodge Laplacian :math:`\Delta_H = \Delta - \mathrm{Ric} \le 0` of vector fields.
 
     The average P is close to the heat flow :math:`e^{c\epsilon\Delta}`, and is replaced by
@@ -119,29 +140,37 @@ def hodge_laplacian(bundle: TangentBundle, ricci: Array | None = None) -> Connec
     >>> bundle.hodge().spectrum(6)[0].round(1).tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
-    laplacian, shape = bundle.laplacian(), (bundle.num_points, bundle.dim, bundle.dim)
-    tensors = float_tensor(curvature(bundle).ricci if ricci is None else ricci, "ricci")[0]
+    laplacian = bundle.laplacian()
+    if ricci is None:
+        ricci = curvature(bundle).ricci
+    tensors, _ = float_tensor(ricci, "ricci")
+    shape = (bundle.num_points, bundle.dim, bundle.dim)
     if tensors.shape != shape:
         raise ShapeError(f"ricci must have shape (n, d, d) = {shape}, got {tuple(tensors.shape)}.")
-    order, values = laplacian.curve_order.long(), laplacian.values
-    along = -laplacian.scale / 2 * tensors.to(values)[order]
-    rows, cols = torch.repeat_interleave(laplacian.indptr.diff()), laplacian.cols
-    columns = torch.where(cols < 0, ~cols, cols).long()  # reflections are marked by complements
+    average = laplacian.average
+    along_curve = tensors.to(average.values)[average.curve_order.long()]
+    exponents = -laplacian.scale / 2 * along_curve
+    rows = torch.repeat_interleave(average.indptr.diff())
+    columns = average.columns()
     if bundle.dim == 2:  # multiples of the identity: two numbers an edge are enough
-        factor = torch.exp(torch.einsum("nii->n", along) / 2)[:, None]
-        _require_finite(factor)
-        return replace(laplacian, values=factor[rows] * values * factor[columns])
-    factor = torch.linalg.matrix_exp(along)
-    _require_finite(factor)
-    return replace(laplacian, values=factor[rows] @ values @ factor[columns])
+        mean_exponents = torch.einsum("nii->n", exponents) / 2
+        factors = mean_exponents.exp()[:, None]
+        _require_finite(factors)
+        values = factors[rows] * average.values * factors[columns]
+    else:
+        factors = torch.linalg.matrix_exp(exponents)
+        _require_finite(factors)
+        values = factors[rows] @ average.values @ factors[columns]
+    return replace(laplacian, average=replace(average, values=values))
 
 
-def _require_finite(factor: torch.Tensor) -> None:
+def _require_finite(factors: Tensor) -> None:
     """Refuse curvatures whose exponentials are not numbers."""
-    finite = torch.isfinite(factor).flatten(1).all(dim=1)
-    if not bool(finite.all()):
+    is_finite = factors.isfinite().flatten(1).all(dim=1)
+    if not bool(is_finite.all()):
         raise UndeterminedError(
-            f"expected curvatures that the points resolve, and those of {int((~finite).sum())} of "
-            f"{len(finite)} points are out of range: the points are noisy or degenerate. Denoise "
-            "them, or give ricci or exact frames and curvature (from_frames with second_form)."
+            "expected curvatures that the points resolve, and those of "
+            f"{int((~is_finite).sum())} of {len(is_finite)} points are out of range: the points "
+            "are noisy or degenerate. Denoise them, or give ricci or exact frames and curvature "
+            "(from_frames with second_form)."
         )

@@ -15,22 +15,19 @@ import numpy as np
 import torch
 from numba import njit
 from scipy import sparse
+from torch import Tensor
 
-from ..arrays import outside_autocast, positive_integer
+from ..arrays import host, outside_autocast, positive_integer
 from ..errors import InvalidInputError
 from ..geometry.transport import Connection, connect
-from ..operators.base import LinearOperator
-from ..operators.laplacian import fold, unfold
+from ..operators.base import LinearOperator, fold, unfold
 from ..parallel import run_ranges, threads_by_size
 from ..transforms import outside_transforms
 from .fit import LocalFit, default_degree, join_fits, local_fits
-from .topology import orientation
+from .orientation import orientation
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
-
-TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
-"""J, the turn by a right angle."""
 
 
 @dataclass(eq=False, repr=False)
@@ -44,7 +41,7 @@ class LinearMap(LinearOperator):
 
     Attributes: ``matrix``, a sparse CSR tensor ``(n q, n p)`` along the space-filling curve,
     ``curve_order[k]`` the user's index of the k-th point on the curve, ``mass`` (n,) in the user's
-    order.
+    order; ``in_rank`` and ``out_rank`` are p and q, the dimensions of the fibres.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(500, seed=0)
@@ -53,9 +50,9 @@ class LinearMap(LinearOperator):
     (LinearMap(500 points, rank 1 to rank 2, float64, cpu), (500, 2, 1))
     """
 
-    matrix: torch.Tensor
-    curve_order: torch.Tensor
-    mass: torch.Tensor
+    matrix: Tensor
+    curve_order: Tensor
+    mass: Tensor
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,29 +60,31 @@ class LinearMap(LinearOperator):
         return self.matrix.shape[0], self.matrix.shape[1]
 
     @property
-    def rank(self) -> int:  # type: ignore[override]
+    def in_rank(self) -> int:  # type: ignore[override]
         """Dimension p of the fibres that the map starts from."""
         return self.shape[1] // self.num_points
 
     @property
-    def out_rank(self) -> int:
+    def out_rank(self) -> int:  # type: ignore[override]
         """Dimension q of the fibres that the map goes to."""
         return self.shape[0] // self.num_points
 
     def __repr__(self) -> str:
-        where = f"{str(self.dtype).removeprefix('torch.')}, {self.device}"
-        ranks = f"rank {self.rank} to rank {self.out_rank}"
-        return f"LinearMap({self.num_points} points, {ranks}, {where})"
+        ranks = f"rank {self.in_rank} to rank {self.out_rank}"
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"LinearMap({self.num_points} points, {ranks}, {dtype}, {self.device})"
 
-    def apply(self, x: torch.Tensor) -> torch.Tensor:
+    def apply(self, x: Tensor) -> Tensor:
         """The product with a validated tensor ``(..., n, p, c)``."""
-        along = fold(x).index_select(0, self.curve_order).flatten(0, 1)
-        y = _Product.apply(along, self).unflatten(0, (self.num_points, self.out_rank))
-        y = y.index_select(0, self._places)
+        along_curve = fold(x).index_select(0, self.curve_order)
+        product = _Product.apply(along_curve.flatten(0, 1), self)
+        y = product.unflatten(0, (self.num_points, self.out_rank))
+        y = y.index_select(0, self._places_on_curve)
         return unfold(y, torch.Size((*x.shape[:-2], self.out_rank, x.shape[-1])))
 
     @cached_property
-    def _places(self) -> torch.Tensor:
+    def _places_on_curve(self) -> Tensor:
+        """The place of each of the user's points along the curve, ``(n,)``."""
         return torch.argsort(self.curve_order)
 
     def __deepcopy__(self, memo: dict) -> LinearMap:  # torch cannot copy sparse tensors so
@@ -113,40 +112,44 @@ class LinearMap(LinearOperator):
         r"""The adjoint in the mass inner product,
         :math:`\langle A f, v \rangle = \langle f, A^* v \rangle`."""
         mass = self.mass.index_select(0, self.curve_order)
-        matrix, starts = self.T.matrix, self.T.matrix.crow_indices()
-        factors = (
-            mass[matrix.col_indices() // self.out_rank]
-            / mass[torch.repeat_interleave(starts.diff()) // self.rank]
+        transposed = self.T.matrix
+        row_ends = transposed.crow_indices()
+        columns = transposed.col_indices()
+        rows = torch.repeat_interleave(row_ends.diff())
+        factors = mass[columns // self.out_rank] / mass[rows // self.in_rank]
+        matrix = torch.sparse_csr_tensor(
+            row_ends, columns, transposed.values() * factors, size=transposed.shape
         )
-        values = matrix.values() * factors
-        transposed = torch.sparse_csr_tensor(
-            starts, matrix.col_indices(), values, size=self.shape[::-1]
-        )
-        return replace(self, matrix=transposed)
+        return replace(self, matrix=matrix)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> LinearMap:
         """The same map on another device or in another precision."""
-        mass, matrix = (t.to(device=device, dtype=dtype) for t in (self.mass, self.matrix))
-        return replace(self, matrix=matrix, curve_order=self.curve_order.to(mass.device), mass=mass)
+        return replace(
+            self,
+            matrix=self.matrix.to(device=device, dtype=dtype),
+            curve_order=self.curve_order.to(device=device),
+            mass=self.mass.to(device=device, dtype=dtype),
+        )
 
     def to_scipy(self) -> sparse.csr_array:
         """The matrix ``(n q, n p)`` in the user's order."""
-        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
-        matrix = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
-        places = self._places.cpu().numpy()
-        rows, columns = (
-            (places[:, None] * q + np.arange(q)).ravel() for q in (self.out_rank, self.rank)
-        )
-        return sparse.csr_array(matrix[rows][:, columns])
+        values = self.matrix.values().cpu().numpy()
+        columns = self.matrix.col_indices().cpu().numpy()
+        row_ends = self.matrix.crow_indices().cpu().numpy()
+        along_curve = sparse.csr_array((values, columns, row_ends), shape=self.shape)
+        in_user_order = along_curve[self._entries(self.out_rank)][:, self._entries(self.in_rank)]
+        return sparse.csr_array(in_user_order)
 
-    def decompose(self) -> tuple[torch.Tensor, torch.Tensor]:
-        raise InvalidInputError(f"{self} has no eigenfields. Filters and spectra need a Laplacian.")
+    def _entries(self, rank: int) -> np.ndarray:
+        """Places, in vectors ``(n rank,)`` along the curve, of the entries in the user's order."""
+        places = self._places_on_curve.cpu().numpy()
+        return (places[:, None] * rank + np.arange(rank)).ravel()
 
-    def to_torch(self) -> torch.Tensor:
+    def to_torch(self) -> Tensor:
         """The matrix as a sparse CSR tensor, in the user's order."""
-        return to_tensor(self.to_scipy(), self.mass)
+        return csr_tensor(self.to_scipy(), self.mass)
 
 
 class _Product(torch.autograd.Function):
@@ -177,27 +180,50 @@ class _Product(torch.autograd.Function):
         return product.unflatten(1, batch.shape[1:]), 2
 
 
-def to_tensor(matrix: sparse.csr_array, like: torch.Tensor) -> torch.Tensor:
+def csr_tensor(matrix: sparse.csr_array, like: Tensor) -> Tensor:
     """A scipy matrix as a CSR tensor of the dtype and on the device of another tensor."""
-    rows, cols, values = (
-        torch.from_numpy(a).to(like.device) for a in (matrix.indptr, matrix.indices, matrix.data)
-    )
+    row_ends = torch.from_numpy(matrix.indptr).to(like.device)
+    columns = torch.from_numpy(matrix.indices).to(like.device)
+    values = torch.from_numpy(matrix.data).to(like)
+    return sparse_csr(row_ends, columns, values, matrix.shape)
+
+
+def sparse_csr(row_ends: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A CSR tensor, without the warning that torch calls the format beta."""
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Sparse", UserWarning
-        )  # torch calls the format beta, once
-        return torch.sparse_csr_tensor(rows, cols, values, size=matrix.shape, dtype=like.dtype)
+        warnings.filterwarnings("ignore", "Sparse", UserWarning)
+        return torch.sparse_csr_tensor(row_ends, columns, values, size=shape)
 
 
 @njit(cache=True, nogil=True)
 def _turn_back(start, stop, weights, values, det, out):  # pragma: no cover - compiled
     """Products of weights and transport maps in the plane."""
     for e in range(start, stop):
-        (x, y), (c, s) = weights[e], values[e]
-        out[e, 0], out[e, 1] = c * x + s * y, det[e] * (c * y - s * x)
+        x = weights[e, 0]
+        y = weights[e, 1]
+        cos = values[e, 0]
+        sin = values[e, 1]
+        out[e, 0] = cos * x + sin * y
+        out[e, 1] = det[e] * (cos * y - sin * x)
 
 
-@dataclass(frozen=True, eq=False)
+@njit(cache=True, nogil=True)
+def _outer_products(start, stop, weights, maps, out):  # pragma: no cover - compiled
+    """Component ``(a d + b, c)`` is weight b times entry (a, c) of the transport map."""
+    d = weights.shape[1]
+    for e in range(start, stop):
+        for a in range(d):
+            for b in range(d):
+                for c in range(d):
+                    out[e, a * d + b, c] = weights[e, b] * maps[e, a, c]
+
+
+def _quarter_turn(vectors: Tensor) -> Tensor:
+    """Vectors ``(..., 2)`` of the plane turned by a right angle, (x, y) to (-y, x)."""
+    x, y = vectors.unbind(-1)
+    return torch.stack([-y, x], dim=-1)
+
+
 class Derivatives:
     r"""First derivatives on a bundle, by polynomials fitted to the nearest neighbours of each
     point.
@@ -228,21 +254,25 @@ class Derivatives:
     True
     """
 
-    bundle: TangentBundle
-    degree: int | None = None
-    neighbors: int | None = None
+    def __init__(
+        self, bundle: TangentBundle, degree: int | None = None, neighbors: int | None = None
+    ) -> None:
+        if neighbors is not None:
+            neighbors = positive_integer(neighbors, "neighbors")
+        if degree is None:
+            degree = default_degree(bundle, neighbors)
+        self.bundle = bundle
+        self.degree = positive_integer(degree, "degree")
+        self.neighbors = neighbors
 
-    def __post_init__(self) -> None:
-        if self.neighbors is not None:
-            positive_integer(self.neighbors, "neighbors")
-        degree = default_degree(self.bundle, self.neighbors) if self.degree is None else self.degree
-        object.__setattr__(self, "degree", positive_integer(degree, "degree"))
+    def __repr__(self) -> str:
+        return f"Derivatives({self.bundle}, degree={self.degree}, neighbors={self.neighbors})"
 
     @cached_property
     def fit(self) -> LocalFit:
-        return join_fits(
-            local_fits(self.bundle, self.degree, self.neighbors), self.bundle.num_points
-        )
+        """Weights of the first derivatives at each point."""
+        pieces = local_fits(self.bundle, self.degree, self.neighbors)
+        return join_fits(pieces, self.bundle.num_points)
 
     @cached_property
     def degrees(self) -> np.ndarray:
@@ -257,14 +287,16 @@ class Derivatives:
         >>> bool(degrees[edge].mean() < 2.5 < degrees[~edge].mean())
         True
         """
-        return self.bundle._unsorted(self.fit.degrees)
+        return host(self.bundle.cloud.in_user_order(self.fit.degrees))
 
     @cached_property
-    def mass(self) -> np.ndarray:
-        return self.bundle.sorted_mass / self.bundle.sorted_mass.sum()
+    def mass(self) -> Tensor:
+        """Masses ``(n,)`` along the curve that sum to one."""
+        masses = self.bundle.sorted_masses()
+        return masses / masses.sum()
 
     @cached_property
-    def signs(self) -> np.ndarray:
+    def signs(self) -> Tensor:
         """The orientation of each frame, ``(n,)`` along the curve; only for surfaces."""
         if self.bundle.dim != 2:
             raise InvalidInputError(
@@ -281,7 +313,8 @@ class Derivatives:
     @threads_by_size
     def rot(self) -> LinearMap:
         """Functions to fields: the gradient turned by a right angle; for oriented surfaces."""
-        turned = self.signs[self.fit.graph.rows][:, None] * (self.fit.weights @ TURN.T)
+        signs = self.signs.cpu()[self.fit.graph.rows]
+        turned = signs[:, None] * _quarter_turn(self.fit.weights)
         return self._map(turned[:, :, None])
 
     @threads_by_size
@@ -291,12 +324,12 @@ class Derivatives:
         Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the
         symmetric part the strain.
         """
-        d = self.bundle.dim
-        return self._map(
-            np.einsum("eb,eac->eabc", self.fit.weights, self._connection.blocks()).reshape(
-                -1, d * d, d
-            )
-        )
+        weights = self.fit.weights
+        transport = self._connection.blocks()
+        num_edges, d = weights.shape
+        blocks = weights.new_empty((num_edges, d * d, d))
+        run_ranges(_outer_products, num_edges, weights.numpy(), transport.numpy(), blocks.numpy())
+        return self._map(blocks)
 
     @threads_by_size
     def divergence(self) -> LinearMap:
@@ -305,34 +338,48 @@ class Derivatives:
         The negative adjoint ``-gradient().adjoint`` fulfils integration by parts exactly instead.
         At scattered points its single values are noisy; its averages are not.
         """
-        return self._map(self._divergence_blocks)
+        return self._map(self._divergence_weights[:, None])
 
     @threads_by_size
     def curl(self) -> LinearMap:
         """Fields to functions: the vorticity of fields on oriented surfaces, accurate at each
         point."""
-        signs = self.signs[self.fit.graph.indices][:, None, None]
-        return self._map(signs * (self._divergence_blocks @ -TURN))
+        signs = self.signs.cpu()[self.fit.graph.indices]
+        turned = signs[:, None] * _quarter_turn(self._divergence_weights)
+        return self._map(turned[:, None])
 
     @cached_property
     def _connection(self) -> Connection:
-        assert self.bundle.sorted_frames is not None  # or there were no fit
-        return connect(self.bundle.sorted_frames, self.fit.graph, order=self.bundle.curve_order)
+        """The transport along the edges of the fits, on the CPU."""
+        frames = self.bundle.tangent_frames
+        assert frames is not None, "fits need frames"
+        order = self.bundle.cloud.curve_order
+        return connect(frames.matrices.cpu(), self.fit.graph, numbers=order)
 
     @cached_property
-    def _divergence_blocks(self) -> np.ndarray:
-        weights, connection = self.fit.weights, self._connection
+    def _divergence_weights(self) -> Tensor:
+        """The weights ``(e, d)`` of the divergence along the edges of the fits."""
+        weights = self.fit.weights
+        connection = self._connection
         if connection.rank != 2:
-            return np.einsum("ea,eab->eb", weights, connection.blocks())[:, None]
-        blocks = np.empty_like(weights)  # the same, in less time and memory
-        run_ranges(_turn_back, len(blocks), weights, connection.values, connection.det, blocks)
-        return blocks[:, None]
-
-    def _map(self, blocks: np.ndarray) -> LinearMap:
-        """The map of blocks ``(e, q, p)``, in the dtype and on the device of the bundle."""
-        mass, order = (
-            torch.from_numpy(a) for a in (self.bundle._unsorted(self.mass), self.bundle.curve_order)
+            return (weights[:, None] @ connection.blocks())[:, 0]
+        turned = torch.empty_like(weights)  # the same, in less time and memory
+        run_ranges(
+            _turn_back,
+            len(turned),
+            weights.numpy(),
+            connection.values.numpy(),
+            connection.det.numpy(),
+            turned.numpy(),
         )
+        return turned
+
+    def _map(self, blocks: Tensor) -> LinearMap:
+        """The map of blocks ``(e, q, p)``, in the dtype and on the device of the bundle."""
         kind = self.bundle.kind
-        mass = mass.to(kind.device, kind.dtype)
-        return LinearMap(to_tensor(self.fit.matrix(blocks), mass), order.to(kind.device), mass)
+        mass = self.bundle.cloud.in_user_order(self.mass).to(kind.device, kind.dtype)
+        return LinearMap(
+            matrix=csr_tensor(self.fit.matrix(blocks), mass),
+            curve_order=self.bundle.cloud.curve_order.to(kind.device),
+            mass=mass,
+        )

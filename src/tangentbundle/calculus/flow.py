@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 from scipy.spatial import cKDTree
+from torch import Tensor
 
-from ..arrays import Array, ArrayKind, host, points_array, positive, positive_integer
+from ..arrays import (
+    Array,
+    outside_functional_transform,
+    points_array,
+    positive,
+    positive_integer,
+)
 from ..errors import AccuracyWarning, InvalidInputError, ShapeError, warn
 from ..parallel import threads_by_size
 from .betti import EulerCharacteristic, euler_characteristic
+from .boundary import has_boundary
 from .derivatives import Derivatives
-from .topology import has_boundary
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -26,6 +34,13 @@ _EULER: WeakKeyDictionary[TangentBundle, EulerCharacteristic] = WeakKeyDictionar
 NEWTON_STEPS = 8
 """From a point to the one that is nearest to the zero of the linear field around it; few are
 needed."""
+
+MIN_DETERMINANT = 1e-9
+"""Determinants below this, in units of the squared derivatives, count as none: the linear field has
+no single zero."""
+
+NO_SPEED = 1e-12
+"""Vectors shorter than this, in units of the longest component, have no direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +60,68 @@ class SingularPoints:
     @property
     def agrees(self) -> bool | None:
         """Whether the indices sum to the Euler characteristic; None if that is not known."""
-        return None if self.euler is None else int(self.index.sum()) == self.euler
+        if self.euler is None:
+            return None
+        return int(self.index.sum()) == self.euler
 
 
-def _linear_flow(bundle: TangentBundle, field: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
-    """Values ``(n, d)`` and covariant derivatives ``(n, d, d)`` of a field, which is linear near
-    each point."""
-    jacobian = Derivatives(bundle).jacobian()
-    x, kind = jacobian.check(field, "field")
-    if x.ndim != 3 or x.shape[2] != 1:
-        raise ShapeError(
-            f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a "
-            "channel."
-        )
-    values, slopes = (host(part)[:, :, 0] for part in (x.detach(), jacobian @ x.detach()))
-    return values, slopes.reshape(-1, bundle.dim, bundle.dim), kind
+class _LinearFlow:
+    """A field that is linear on the tangent plane of each point, on the CPU and in the user's
+    order.
+
+    Attributes: ``points`` (n, D), ``frames`` (n, D, d), ``values`` (n, d) and covariant derivatives
+    ``slopes`` (n, d, d) of the field; ``kind``, the kind of array that it came in.
+    """
+
+    def __init__(self, bundle: TangentBundle, field: Array) -> None:
+        jacobian = Derivatives(bundle).jacobian()
+        x, self.kind = jacobian.check(field, "field")
+        if x.ndim != 3 or x.shape[2] != 1:
+            raise ShapeError(
+                f"expected one field (n, d, 1), got shape {tuple(x.shape)}. Choose a time and a "
+                "channel."
+            )
+        x = outside_functional_transform(x.detach(), "field")
+        slopes = (jacobian @ x).cpu().double()[:, :, 0]
+        cloud = bundle.cloud
+        self.values = x.cpu().double()[:, :, 0]
+        self.slopes = slopes.unflatten(1, (bundle.dim, bundle.dim))
+        self.points = cloud.in_user_order(cloud.points).cpu()
+        assert bundle.tangent_frames is not None, "derivatives need frames"
+        self.frames = cloud.in_user_order(bundle.tangent_frames.matrices).cpu()
+        self._tree = cKDTree(self.points.numpy())
+        self._min_speed = NO_SPEED * float(self.values.abs().max()) + 1e-300
+
+    def nearest_points(self, x: Tensor) -> Tensor:
+        """The numbers of the points that are nearest to places ``(m, D)``."""
+        _, indices = self._tree.query(x.numpy())
+        return torch.from_numpy(indices)
+
+    def steps_to_zeros(self) -> tuple[Tensor, Tensor]:
+        """From each point to the zero of the linear field around it: coordinates ``(n, d)``,
+        infinite where there is no single zero, and the determinants of the derivatives ``(n,)``."""
+        determinants = torch.linalg.det(self.slopes)
+        squares = self.slopes.square().sum(dim=(1, 2))
+        is_regular = determinants.abs() > MIN_DETERMINANT * squares
+        steps = torch.full_like(self.values, torch.inf)
+        steps[is_regular] = -torch.linalg.solve(self.slopes[is_regular], self.values[is_regular])
+        return steps, determinants
+
+    def on_planes(self, numbers: Tensor, coordinates: Tensor) -> Tensor:
+        """Displacements ``(m, D)`` with coordinates ``(m, d)`` in the frames of points."""
+        return (self.frames[numbers] @ coordinates[:, :, None])[:, :, 0]
+
+    def land(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The nearest places on the tangent planes, and unit vectors along the field there, both
+        ``(m, D)``."""
+        numbers = self.nearest_points(x)
+        displacements = x - self.points[numbers]
+        coordinates = (self.frames[numbers].mT @ displacements[:, :, None])[:, :, 0]
+        changes = (self.slopes[numbers] @ coordinates[:, :, None])[:, :, 0]
+        places = self.points[numbers] + self.on_planes(numbers, coordinates)
+        vectors = self.on_planes(numbers, self.values[numbers] + changes)
+        speeds = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+        return places, vectors / speeds.clamp_min(self._min_speed)
 
 
 @threads_by_size
@@ -86,52 +148,68 @@ def singular_points(
         raise InvalidInputError(
             f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}."
         )
-    values, slopes, _ = _linear_flow(bundle, field)
-    points, radius, det = (
-        bundle._unsorted(bundle.sorted_points),
-        np.sqrt(bundle.eps),
-        np.linalg.det(slopes),
-    )
-    regular = np.abs(det) > 1e-9 * np.square(slopes).sum(axis=(1, 2))
-    steps = np.full_like(values, np.inf)  # to the zero of the linear field around each point
-    steps[regular] = -np.linalg.solve(slopes[regular], values[regular][:, :, None])[:, :, 0]
-    distances, tree = np.linalg.norm(steps, axis=1), cKDTree(points)
-    found = np.flatnonzero(values.any(axis=1) & (distances < radius))
-    steps[distances >= radius] = 0.0
-    places = points + np.einsum("nxa,na->nx", bundle._unsorted(bundle.sorted_frames), steps)
+    flow = _LinearFlow(bundle, field)
+    radius = bundle.eps**0.5
+    steps, determinants = flow.steps_to_zeros()
+    distances = torch.linalg.vector_norm(steps, dim=1)
+    is_near = distances < radius
+    steps[~is_near] = 0.0
+    zeros = flow.points + flow.on_planes(torch.arange(len(steps)), steps)
+    candidates = (flow.values.any(dim=1) & is_near).nonzero().flatten()
     for _ in range(NEWTON_STEPS):
-        found = np.unique(tree.query(places[found])[1]) if len(found) else found
-        found = found[distances[found] < radius]
+        if len(candidates):
+            candidates = flow.nearest_points(zeros[candidates]).unique()
+        candidates = candidates[is_near[candidates]]
+    nearest_first = candidates[distances[candidates].argsort(stable=True)]
+    distinct = _distinct(nearest_first, zeros, determinants.sign(), radius)
+    index = determinants[distinct].sign().long().numpy()
+    check = _checked(bundle, index, euler)
+    return SingularPoints(
+        positions=zeros[distinct].numpy(), index=index, euler=check.euler, check=check.text
+    )
+
+
+def _distinct(candidates: Tensor, zeros: Tensor, signs: Tensor, radius: float) -> Tensor:
+    """The first of all candidates that see the same of the ``zeros`` (n, D): of one sign and half a
+    radius apart."""
     distinct: list[int] = []
-    for i in found[
-        np.argsort(distances[found])
-    ]:  # zeros that are seen from several points count once
-        near = np.linalg.norm(places[distinct] - places[i], axis=1) < radius / 2
-        if not (near & (det[distinct] * det[i] > 0)).any():
+    for i in candidates.tolist():
+        distances = torch.linalg.vector_norm(zeros[distinct] - zeros[i], dim=1)
+        is_same = (distances < radius / 2) & (signs[distinct] == signs[i])
+        if not bool(is_same.any()):
             distinct.append(i)
-    index = np.sign(det[distinct]).astype(int)
-    return SingularPoints(places[distinct], index, *_checked(bundle, index, euler))
+    return torch.tensor(distinct, dtype=torch.int64)
 
 
-def _checked(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> tuple[int | None, str]:
+@dataclass(frozen=True)
+class _Check:
     """The Euler characteristic, if it is known, and how the sum of the indices compares with it."""
+
+    euler: int | None
+    text: str
+
+
+def _checked(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> _Check:
+    """Compare the indices with an Euler characteristic, by default with that of the bundle."""
     total = int(index.sum())
-    known = EulerCharacteristic(euler) if euler is not None else _euler_characteristic(bundle)
+    known = EulerCharacteristic(euler)
+    if euler is None:
+        known = _euler_characteristic(bundle)
     if known.number is None:
-        check = f"the sum of the indices, {total}, is not checked: {known.reason}"
-        closed = bundle.mesh is None and not has_boundary(bundle)
-        if len(index) and closed:
-            warn(f"zeros may be missing or spurious: {check}.", AccuracyWarning)
+        text = f"the sum of the indices, {total}, is not checked: {known.reason}"
+        is_closed = bundle.weights.mesh is None and not has_boundary(bundle)
+        if len(index) and is_closed:
+            warn(f"zeros may be missing or spurious: {text}.", AccuracyWarning)
     elif total == known.number:
-        check = f"the indices sum to {total}, the Euler characteristic"
+        text = f"the indices sum to {total}, the Euler characteristic"
     else:
-        check = (
+        text = (
             f"the indices of the {len(index)} zeros sum to {total}, and those of all zeros to the "
             f"Euler characteristic, {known.number}: zeros are missing or spurious. The field or "
             "the points are noisy, or too coarse for the field: denoise them, or use more points"
         )
-        warn(f"{check}.", AccuracyWarning)
-    return known.number, check
+        warn(f"{text}.", AccuracyWarning)
+    return _Check(known.number, text)
 
 
 def _euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
@@ -159,28 +237,20 @@ def streamlines(
     sampled point, and back onto its tangent plane; default a quarter of the bundle's radius. Lines
     stop where the field vanishes.
     """
-    values, slopes, kind = _linear_flow(bundle, field)
+    flow = _LinearFlow(bundle, field)
     x, _ = points_array(starts, "starts")
     if x.shape[1] != bundle.ambient_dim:
         raise ShapeError(
             f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}."
         )
-    length = np.sqrt(bundle.eps) / 4 if step is None else positive(step, "step")
-    points, frames = (bundle._unsorted(a) for a in (bundle.sorted_points, bundle.sorted_frames))
-    tree, least = cKDTree(points), 1e-12 * np.abs(values).max() + 1e-300
-
-    def land(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest place on the tangent planes, and the direction of the field there."""
-        i = tree.query(x)[1]
-        y = np.einsum("nxa,nx->na", frames[i], x - points[i])
-        here, v = (
-            np.einsum("nxa,na->nx", frames[i], z)
-            for z in (y, values[i] + np.einsum("nab,nb->na", slopes[i], y))
-        )
-        return points[i] + here, v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), least)
-
-    lines = [land(x)]
+    if step is None:
+        length = bundle.eps**0.5 / 4
+    else:
+        length = positive(step, "step")
+    places, directions = flow.land(torch.from_numpy(x))
+    line = [places]
     for _ in range(positive_integer(steps, "steps")):
-        x, direction = lines[-1]
-        lines.append(land(x + length * land(x + length / 2 * direction)[1]))
-    return kind.wrap(np.stack([x for x, _ in lines], axis=1))
+        _, directions_halfway = flow.land(places + length / 2 * directions)
+        places, directions = flow.land(places + length * directions_halfway)
+        line.append(places)
+    return flow.kind.wrap(torch.stack(line, dim=1))

@@ -4,16 +4,17 @@ r"""The Helmholtz-Hodge decomposition of vector fields:
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from scipy import sparse
 from scipy.sparse.linalg import splu
+from torch import Tensor
 
-from ..arrays import Array, finite, outside_functional_transform, positive
+from ..arrays import Array, finite, host, outside_functional_transform, positive
 from ..errors import (
     AccuracyWarning,
     BoundaryError,
@@ -22,12 +23,12 @@ from ..errors import (
     RankDeficientError,
     warn,
 )
-from ..operators.laplacian import fold, unfold
+from ..operators.base import fold, unfold
 from ..parallel import threads_by_size
+from .boundary import has_boundary
 from .curvature import fit_surface
-from .derivatives import Derivatives, to_tensor
-from .fit import Piece, default_neighbors, join_fits, local_fits, monomials
-from .topology import has_boundary
+from .derivatives import Derivatives, LinearMap, csr_tensor
+from .fit import Piece, default_degree, default_neighbors, join_fits, local_fits, monomials
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -53,9 +54,14 @@ component."""
 RELAXATION = 0.7
 """Factor of a step of relaxation; more than about 0.8 amplifies what varies from point to point."""
 
-MAX_STEPS, MAX_DIRECTIONS = 500, 20
-"""Steps of the solver, of which 20 to 40 are usual, and earlier directions that a new one is made
-orthogonal to."""
+REGULARIZATION = 1e-10
+"""Share of its diagonal that is taken from the coarse problem, which is singular."""
+
+MAX_STEPS = 500
+"""Steps of the solver, of which 20 to 40 are usual."""
+
+MAX_DIRECTIONS = 20
+"""Earlier directions of the solver that a new one is made orthogonal to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,117 +115,196 @@ def helmholtz(
     ... }
     {'gradient': 0.0, 'rotational': 1.0, 'remainder': 0.0}
     """
-    if isinstance(field, torch.Tensor):
+    if isinstance(field, Tensor):
         outside_functional_transform(field, "field")
     if has_boundary(bundle):
         raise BoundaryError(
             "the decomposition is made for closed manifolds, and these points end at a boundary, "
             "where potentials would need a condition. Give data that cover the complete manifold."
         )
-    calculus, signs = Derivatives(bundle, degree=degree), None
-    gradient, divergence = calculus.gradient(), calculus.divergence()
-    x, kind = divergence.check(field, "field")
+    maps = _Maps.of(bundle, degree)
+    x, kind = maps.divergence.check(field, "field")
     finite(x, "field")
-    if bundle.dim == 2:
-        with suppress(NotOrientableError):
-            signs = torch.from_numpy(calculus.signs)[:, None, None].to(x.device)
-    order, channels = divergence.curve_order, max(1, MAX_VALUES // bundle.num_points)
-    calculus = replace(calculus)  # without its fit, which takes memory
-    split = _Split(
-        gradient.matrix.double(), divergence.matrix.double(), signs, Poisson(calculus, x.device)
-    )
-    chunks = [
-        split(part, positive(tol, "tol"))
-        for part in fold(x.detach()).double()[order].split(channels, dim=2)
-    ]
-    places, found = torch.argsort(order), {}
-    for name in chunks[0]:
-        part = torch.cat([chunk[name] for chunk in chunks], dim=2)[places]
-        found[name] = unfold(part, torch.Size((*x.shape[:-2], part.shape[1], x.shape[-1])))
-    parts = [name for name in ("gradient", "rotational", "remainder") if name in found]
-    squares = [
-        torch.einsum("n,...ndc->...c", divergence.mass.double(), found[name].square())
-        for name in parts
-    ]
-    total = torch.stack(squares).sum(0).clamp_min(torch.finfo(torch.float64).tiny)
-    energies = {
-        str(name): kind.wrap(square / total) for name, square in zip(parts, squares, strict=True)
-    }
+    tol = positive(tol, "tol")
+    solver = Poisson(bundle, degree or default_degree(bundle), x.device)
+    split = _Split(maps, solver)
+    along_curve = fold(x.detach()).double()[maps.divergence.curve_order]
+    channels = max(1, MAX_VALUES // bundle.num_points)
+    decomposed = _joined([split(chunk, tol) for chunk in along_curve.split(channels, dim=2)])
+    places_on_curve = torch.argsort(maps.divergence.curve_order)
+
+    def in_user_order(values: Tensor) -> Tensor:
+        """Values ``(n, r, channels)`` along the curve as ``(..., n, r, c)``, like the field."""
+        shape = torch.Size((*x.shape[:-2], values.shape[1], x.shape[-1]))
+        return unfold(values[places_on_curve], shape)
+
+    fields = {name: in_user_order(part) for name, part in decomposed.fields().items()}
+    potentials = {name: in_user_order(part) for name, part in decomposed.potentials().items()}
+    wrapped = {name: kind.wrap(values) for name, values in (fields | potentials).items()}
+    energies = _shares_of_energy(fields, maps.divergence.mass.double())
     return Decomposition(
-        energies=energies, **{name: kind.wrap(part) for name, part in found.items()}
+        energies={name: kind.wrap(share) for name, share in energies.items()}, **wrapped
+    )
+
+
+def _shares_of_energy(fields: dict[str, Tensor], mass: Tensor) -> dict[str, Tensor]:
+    """The share of each of some fields ``(..., n, d, c)`` in their squared mass norms,
+    ``(..., c)``."""
+    squares = {
+        name: torch.einsum("n,...ndc->...c", mass, field.square()) for name, field in fields.items()
+    }
+    total = torch.stack(list(squares.values())).sum(0)
+    total = total.clamp_min(torch.finfo(torch.float64).tiny)
+    return {name: square / total for name, square in squares.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """The decomposition of fields ``(n, d, c)`` along the curve.
+
+    Attributes: ``sources`` (n, k, c), the divergence and, if k = 2, the vorticity; ``solutions``
+    (n, k, c), the potential and the stream function; ``images`` (k, n, d, c), their gradient and
+    rotated gradient; ``remainder`` (n, d, c).
+    """
+
+    sources: Tensor
+    solutions: Tensor
+    images: Tensor
+    remainder: Tensor
+
+    def fields(self) -> dict[str, Tensor]:
+        """The parts of the field, by their names in ``Decomposition``."""
+        fields = {"gradient": self.images[0]}
+        if len(self.images) == 2:
+            fields["rotational"] = self.images[1]
+        fields["remainder"] = self.remainder
+        return fields
+
+    def potentials(self) -> dict[str, Tensor]:
+        """Potentials and their sources ``(n, 1, c)``, by their names in ``Decomposition``."""
+        potentials = {"divergence": self.sources[:, :1], "potential": self.solutions[:, :1]}
+        if len(self.images) == 2:
+            potentials["vorticity"] = self.sources[:, 1:]
+            potentials["stream"] = self.solutions[:, 1:]
+        return potentials
+
+
+def _joined(chunks: list[_Parts]) -> _Parts:
+    """The decomposition of the channels of all chunks, one after the other."""
+    return _Parts(
+        sources=torch.cat([chunk.sources for chunk in chunks], dim=-1),
+        solutions=torch.cat([chunk.solutions for chunk in chunks], dim=-1),
+        images=torch.cat([chunk.images for chunk in chunks], dim=-1),
+        remainder=torch.cat([chunk.remainder for chunk in chunks], dim=-1),
     )
 
 
 @dataclass(frozen=True, eq=False)
+class _Maps:
+    """Gradient and divergence of a bundle, and the orientation ``signs`` (n,) of its frames along
+    the curve if it is an oriented surface."""
+
+    gradient: LinearMap
+    divergence: LinearMap
+    signs: Tensor | None
+
+    @classmethod
+    def of(cls, bundle: TangentBundle, degree: int | None) -> _Maps:
+        """Those by polynomials of a degree."""
+        calculus = Derivatives(bundle, degree=degree)
+        signs = None
+        if bundle.dim == 2:
+            try:
+                signs = calculus.signs
+            except NotOrientableError:
+                signs = None  # a gradient and the rest, then
+        return cls(gradient=calculus.gradient(), divergence=calculus.divergence(), signs=signs)
+
+
 class _Split:
     """Writes fields ``(n, d, c)`` along the curve as gradients and, on oriented surfaces, as
-    rotated gradients.
+    rotated gradients."""
 
-    ``gradient`` and ``divergence`` are sparse matrices, ``signs`` (n, 1, 1) the orientation of the
-    frames, if any.
-    """
+    def __init__(self, maps: _Maps, solver: Poisson) -> None:
+        self.gradient = maps.gradient.matrix.double()
+        self.divergence = maps.divergence.matrix.double()
+        self.solver = solver
+        self.signs: Tensor | None = None
+        if maps.signs is not None:
+            self.signs = maps.signs[:, None, None].to(self.gradient.device)
 
-    gradient: torch.Tensor
-    divergence: torch.Tensor
-    signs: torch.Tensor | None
-    solver: Poisson
-
-    def __call__(self, field: torch.Tensor, tol: float) -> dict[str, torch.Tensor]:
-        """The attributes of a ``Decomposition`` but its energies."""
-        sources, rest = self._sources(field), field
-        potentials = torch.zeros_like(sources)
+    def __call__(self, field: Tensor, tol: float) -> _Parts:
+        """The parts of a field, whose potentials are solved for with a relative residual."""
+        sources = self._sources(field)
+        solutions = torch.zeros_like(sources)
+        remainder = field
         for _ in range(2):  # the second time what the fits had smoothed away
-            potentials = potentials + self.solver.solve(
-                self._sources(rest).flatten(1), tol
-            ).view_as(sources)
-            images = self._images(potentials)
-            rest = field - sum(images)
-        *parts, rest = self._orthogonal(torch.stack([*images, rest]))
-        found = {"remainder": rest}
-        names = ("divergence", "potential", "gradient"), ("vorticity", "stream", "rotational")
-        for k, (of_one, part) in enumerate(zip(names, parts, strict=False)):
-            found |= zip(of_one, (sources[:, k, None], potentials[:, k, None], part), strict=True)
-        return found
+            right_sides = self._sources(remainder).flatten(1)
+            solutions = solutions + self.solver.solve(right_sides, tol).view_as(sources)
+            images = self._images(solutions)
+            remainder = field - images.sum(dim=0)
+        orthogonal = self._orthogonal(torch.cat([images, remainder[None]]))
+        return _Parts(
+            sources=sources,
+            solutions=solutions,
+            images=orthogonal[:-1],
+            remainder=orthogonal[-1],
+        )
 
-    def _turned(self, field: torch.Tensor) -> torch.Tensor:
+    def _turned(self, field: Tensor) -> Tensor:
         """The field turned by a right angle."""
-        assert self.signs is not None
+        assert self.signs is not None, "only fields on oriented surfaces are turned"
         return self.signs * torch.stack([-field[:, 1], field[:, 0]], dim=1)
 
-    def _sources(self, field: torch.Tensor) -> torch.Tensor:
+    def _sources(self, field: Tensor) -> Tensor:
         """Divergence and, on oriented surfaces, vorticity, ``(n, k, c)``."""
-        fields = [field] if self.signs is None else [field, -self._turned(field)]
-        return torch.stack([self.divergence @ f.flatten(0, 1) for f in fields], dim=1)
+        sources = [self.divergence @ field.flatten(0, 1)]
+        if self.signs is not None:
+            sources.append(self.divergence @ -self._turned(field).flatten(0, 1))
+        return torch.stack(sources, dim=1)
 
-    def _images(self, potentials: torch.Tensor) -> list[torch.Tensor]:
-        """The gradient of the first potential and the turned one of the second, ``(n, d, c)``."""
-        images = [(self.gradient @ p).unflatten(0, (len(p), -1)) for p in potentials.unbind(1)]
-        return [images[0], *map(self._turned, images[1:])]
+    def _images(self, potentials: Tensor) -> Tensor:
+        """The gradient of the first potential and the turned one of the second,
+        ``(k, n, d, c)``."""
+        n = len(potentials)
+        images = [(self.gradient @ potentials[:, 0]).unflatten(0, (n, -1))]
+        if self.signs is not None:
+            gradient = (self.gradient @ potentials[:, 1]).unflatten(0, (n, -1))
+            images.append(self._turned(gradient))
+        return torch.stack(images)
 
-    def _orthogonal(self, parts: torch.Tensor) -> torch.Tensor:
-        """The parts ``(k, n, d, c)`` after the least change that makes them orthogonal and leaves
-        their sum."""
-        products = torch.einsum("n,kndc,lndc->ckl", self.solver.mass, parts, parts)
-        energies, total = (
-            products.diagonal(dim1=1, dim2=2).sum(1),
-            products.sum(dim=(1, 2)),
-        )  # equal if orthogonal
-        coarse = energies > MAX_EXCESS * total
-        if bool(coarse.any()):
-            excess = float((energies / total)[coarse].max())
-            warn(
-                f"the parts of a field have {excess:.3g} times its energy before they are made "
-                "orthogonal; exact ones have once. The points are too few for the field, or for "
-                "the curvature of their surface: parts and potentials are off by a fifth of the "
-                "field or more. Use more points, or denoise the field first.",
-                AccuracyWarning,
-            )
+    def _orthogonal(self, fields: Tensor) -> Tensor:
+        r"""Fields ``(k, n, d, c)`` after the least change that makes them orthogonal and leaves
+        their sum.
+
+        With the matrix G of their inner products, these are :math:`v_l = \sum_k (G^{-1/2})_{kl}\,
+        (G^{1/2} 1)_l\, v_k`.
+        """
+        products = torch.einsum("n,kndc,lndc->ckl", self.solver.mass, fields, fields)
+        _warn_of_excess(products)
         values, vectors = torch.linalg.eigh(products)
-        roots = torch.where(values > DEPENDENT * values[:, -1:], values, 0.0).sqrt()[:, None]
-        root, inverse = (
-            (vectors * r) @ vectors.mT for r in (roots, torch.where(roots > 0, 1 / roots, 0.0))
+        is_independent = values > DEPENDENT * values[:, -1:]
+        roots = torch.where(is_independent, values, 0.0).sqrt()
+        inverse_roots = torch.where(roots > 0, 1 / roots, 0.0)
+        root = (vectors * roots[:, None]) @ vectors.mT
+        inverse = (vectors * inverse_roots[:, None]) @ vectors.mT
+        return torch.einsum("ckl,cl,kndc->lndc", inverse, root.sum(dim=2), fields)
+
+
+def _warn_of_excess(products: Tensor) -> None:
+    """Warn if parts with these inner products ``(c, k, k)`` are far from orthogonal."""
+    energies = products.diagonal(dim1=1, dim2=2).sum(1)
+    total = products.sum(dim=(1, 2))  # the same if they are orthogonal
+    is_coarse = energies > MAX_EXCESS * total
+    if bool(is_coarse.any()):
+        excess = float((energies / total)[is_coarse].max())
+        warn(
+            f"the parts of a field have {excess:.3g} times its energy before they are made "
+            "orthogonal; exact ones have once. The points are too few for the field, or for "
+            "the curvature of their surface: parts and potentials are off by a fifth of the "
+            "field or more. Use more points, or denoise the field first.",
+            AccuracyWarning,
         )
-        return torch.einsum("ckl,cl,kndc->lndc", inverse, root.sum(dim=2), parts)
 
 
 def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
@@ -230,22 +315,36 @@ def laplace_beltrami(bundle: TangentBundle, degree: int) -> sparse.csr_array:
     neighbours it is accurate at each point, so that solutions of its equations have accurate
     gradients; it is not symmetric.
     """
-    d, pairs = bundle.dim, monomials(bundle.dim, 2)[bundle.dim :]
-    count = d + len(pairs)
-    neighbors = max(NEIGHBORS_PER_COEFFICIENT * count, default_neighbors(d, degree))
-
-    def combined(piece: Piece) -> Piece:
-        first, second = fit_surface(bundle, piece)
-        inverse = np.linalg.inv(first.transpose(0, 2, 1) @ first)
-        contracted = np.einsum("nab,nxab->nx", inverse, second)
-        drift = np.einsum("nab,nxb,nx->na", inverse, first, contracted)
-        factors = np.concatenate([-drift, 2 * inverse[:, pairs[:, 0], pairs[:, 1]]], axis=1)
-        return piece._replace(weights=piece.weights @ factors[:, :, None])
-
-    fit = join_fits(
-        map(combined, local_fits(bundle, degree, neighbors, keep=count)), bundle.num_points
-    )
+    fit = join_fits(_laplacians_of_pieces(bundle, degree), bundle.num_points)
     return fit.matrix(fit.weights[:, :, None])
+
+
+def _laplacians_of_pieces(bundle: TangentBundle, degree: int) -> Iterator[Piece]:
+    """Fits whose only weights are those of the Laplacian, ``(m, k, 1)``."""
+    d = bundle.dim
+    count = len(monomials(d, 2))
+    neighbors = max(NEIGHBORS_PER_COEFFICIENT * count, default_neighbors(d, degree))
+    points = bundle.cloud.points.cpu()
+    for piece in local_fits(bundle, degree, neighbors, keep=count):
+        first, second = fit_surface(points, piece, d)
+        factors = _laplacian_of_coefficients(first, second)
+        yield Piece(
+            rows=piece.rows,
+            lists=piece.lists,
+            weights=piece.weights @ factors[:, :, None],
+            degree=piece.degree,
+        )
+
+
+def _laplacian_of_coefficients(first: Tensor, second: Tensor) -> Tensor:
+    """Factors ``(m, q)`` of the coefficients of a function in its Laplacian, where the surface has
+    derivatives ``first`` (m, D, d) and ``second`` (m, D, d, d)."""
+    d = first.shape[2]
+    inverse_metric = torch.linalg.inv(first.mT @ first)
+    contracted = torch.einsum("nab,nxab->nx", inverse_metric, second)
+    drift = torch.einsum("nab,nxb,nx->na", inverse_metric, first, contracted)
+    pairs = torch.triu_indices(d, d)
+    return torch.cat([-drift, 2 * inverse_metric[:, pairs[0], pairs[1]]], dim=1)
 
 
 class Poisson:
@@ -256,80 +355,101 @@ class Poisson:
     each point, and a coarse problem, factorised once, whose unknowns are constants on pieces of the
     space-filling curve. These are smoothed by one relaxation (smoothed aggregation): ``spread`` is
     (n, unknowns), ``gather`` sums over pieces. ``labels`` (n,) number the components, whose masses
-    are ``totals``. Bundle and degree are those of ``calculus``.
+    are ``totals``. ``degree`` is that of the polynomials.
     """
 
-    def __init__(self, calculus: Derivatives, device: torch.device) -> None:
-        matrix, mass = laplace_beltrami(calculus.bundle, calculus.degree or 2), calculus.mass
-        labels = calculus.bundle.sorted_graph.components()
+    def __init__(self, bundle: TangentBundle, degree: int, device: torch.device) -> None:
+        matrix = laplace_beltrami(bundle, degree)
+        masses = host(bundle.sorted_masses())
+        mass = masses / masses.sum()
+        labels = host(bundle.sorted_graph.components)
         n = len(labels)
-        sizes = abs(matrix).sum(axis=1)  # twice the diagonal if all other entries are positive
-        if few := int((sizes == 0).sum()):
-            raise RankDeficientError(
-                f"the neighbours of {few} of {n} points do not determine second derivatives, "
-                "which a decomposition needs. Use more points."
-            )
-        step = -2 * RELAXATION / sizes
-        pieces = (
-            np.unique(labels * n + np.arange(n) // PIECE, return_inverse=True)[1]
-            .reshape(-1)
-            .astype(np.int32)
-        )
-        starts, shape = np.arange(n + 1, dtype=np.int32), (n, int(pieces.max()) + 1)
-        spread = sparse.csr_array((np.ones(n), pieces, starts), shape=shape)
-        gather = sparse.csr_array((mass, pieces, starts), shape=shape).T.tocsr()
-        spread = sparse.csr_array(spread - sparse.diags_array(step) @ (matrix @ spread))
-        coarse = ((gather @ matrix) @ spread).tocsc()
-        coarse -= sparse.diags_array(
-            1e-10 * np.abs(coarse.diagonal())
-        ).tocsc()  # constants are in the kernel
-        self.coarse = splu(
-            coarse, "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True}
-        )
-        arrays = step[:, None], mass, labels, np.bincount(labels, mass)
-        self.step, self.mass, self.labels, self.totals = (
-            torch.from_numpy(a).to(device) for a in arrays
-        )
-        self.matrix, self.spread, self.gather = (
-            to_tensor(a, self.step) for a in (matrix, spread, gather)
-        )
+        step = _relaxation_step(matrix)
+        pieces = _numbers_of_pieces(labels)
+        row_ends = np.arange(n + 1, dtype=np.int32)
+        shape = (n, int(pieces.max()) + 1)
+        constants = sparse.csr_array((np.ones(n), pieces, row_ends), shape=shape)
+        gather = sparse.csr_array((mass, pieces, row_ends), shape=shape).T.tocsr()
+        spread = sparse.csr_array(constants - sparse.diags_array(step) @ (matrix @ constants))
+        self.coarse = _factorized(((gather @ matrix) @ spread).tocsc())
+        self.step = torch.from_numpy(step[:, None]).to(device)
+        self.mass = torch.from_numpy(mass).to(device)
+        self.labels = torch.from_numpy(labels).to(device)
+        self.totals = torch.from_numpy(np.bincount(labels, mass)).to(device)
+        self.matrix = csr_tensor(matrix, self.step)
+        self.spread = csr_tensor(spread, self.step)
+        self.gather = csr_tensor(gather, self.step)
 
-    def centred(self, x: torch.Tensor) -> torch.Tensor:
+    def centred(self, x: Tensor) -> Tensor:
         """A function ``(n, c)`` less its mean over each component."""
-        sums = x.new_zeros((len(self.totals), x.shape[1])).index_add_(
-            0, self.labels, self.mass[:, None] * x
-        )
-        return x - (sums / self.totals[:, None])[self.labels]
+        sums = x.new_zeros((len(self.totals), x.shape[1]))
+        sums.index_add_(0, self.labels, self.mass[:, None] * x)
+        means = sums / self.totals[:, None]
+        return x - means[self.labels]
 
-    def _precondition(self, r: torch.Tensor) -> torch.Tensor:
-        z = self.step * r
-        rest = self.gather @ (r - self.matrix @ z)
-        z += self.spread @ torch.from_numpy(self.coarse.solve(rest.cpu().numpy())).to(r)
-        return self.centred(z + self.step * (r - self.matrix @ z))
+    def _precondition(self, residual: Tensor) -> Tensor:
+        """An approximate solution for a residual: relaxation, the coarse problem, relaxation."""
+        x = self.step * residual
+        coarse_residual = self.gather @ (residual - self.matrix @ x)
+        coarse_solution = torch.from_numpy(self.coarse.solve(coarse_residual.cpu().numpy()))
+        x += self.spread @ coarse_solution.to(residual)
+        return self.centred(x + self.step * (residual - self.matrix @ x))
 
-    def solve(self, source: torch.Tensor, tol: float) -> torch.Tensor:
+    def solve(self, source: Tensor, tol: float) -> Tensor:
         r"""The functions a ``(n, c)`` of mean zero with :math:`\Delta a = s`, up to a constant on
         each component."""
-        r = self.centred(source)
-        goal, x = tol * torch.linalg.vector_norm(r, dim=0), torch.zeros_like(r)
-        directions: deque[tuple[torch.Tensor, torch.Tensor]] = deque(maxlen=MAX_DIRECTIONS)
+        residual = self.centred(source)
+        max_norm = tol * torch.linalg.vector_norm(residual, dim=0)
+        x = torch.zeros_like(residual)
+        directions: deque[tuple[Tensor, Tensor]] = deque(maxlen=MAX_DIRECTIONS)
         for _ in range(MAX_STEPS):
-            if bool((torch.linalg.vector_norm(r, dim=0) <= goal).all()):
+            if bool((torch.linalg.vector_norm(residual, dim=0) <= max_norm).all()):
                 return self.centred(x)
-            z = self._precondition(r)
-            image = self.centred(self.matrix @ z)
-            for other, other_image in directions:
-                overlap = (other_image * image).sum(0)
-                z -= overlap * other
-                image -= overlap * other_image
+            direction = self._precondition(residual)
+            image = self.centred(self.matrix @ direction)
+            for earlier, earlier_image in directions:
+                overlap = (earlier_image * image).sum(0)
+                direction -= overlap * earlier
+                image -= overlap * earlier_image
             length = torch.linalg.vector_norm(image, dim=0)
             scale = torch.where(length > 0, 1 / length, 0.0)
-            directions.append((z.mul_(scale), image.mul_(scale)))
-            share = (image * r).sum(0)
-            x += share * z
-            r = r - share * image
+            direction *= scale
+            image *= scale
+            directions.append((direction, image))
+            share = (image * residual).sum(0)
+            x += share * direction
+            residual = residual - share * image
         raise ConvergenceError(
             f"the solver did not reach a relative residual of {tol:g} in {MAX_STEPS} steps. The "
             "points may be too few for the curvature of their surface, or end at a boundary: give "
             "more of them, or loosen tol."
         )
+
+
+def _relaxation_step(matrix: sparse.csr_array) -> np.ndarray:
+    """What a residual is multiplied by in a step of relaxation, at each point ``(n,)``."""
+    sizes = abs(matrix).sum(axis=1)  # twice the diagonal if all other entries are positive
+    num_empty = int((sizes == 0).sum())
+    if num_empty:
+        raise RankDeficientError(
+            f"the neighbours of {num_empty} of {len(sizes)} points do not determine second "
+            "derivatives, which a decomposition needs. Use more points."
+        )
+    return -2 * RELAXATION / sizes
+
+
+def _numbers_of_pieces(labels: np.ndarray) -> np.ndarray:
+    """The number of the piece of the coarse problem that each point belongs to, ``(n,)`` int32,
+    from those of its component."""
+    n = len(labels)
+    codes = labels * n + np.arange(n) // PIECE
+    _, numbers = np.unique(codes, return_inverse=True)
+    return numbers.reshape(-1).astype(np.int32)
+
+
+def _factorized(coarse: sparse.csc_array) -> Any:
+    """The factors of the coarse problem; constants, which are in its kernel, are made regular."""
+    regular = coarse - sparse.diags_array(REGULARIZATION * np.abs(coarse.diagonal()))
+    return splu(
+        regular.tocsc(), "MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True}
+    )

@@ -14,25 +14,33 @@ import torch
 from torch.nn.functional import pad
 
 from ..arrays import Array, ArrayKind, finite, float_tensor, positive_integer
-from ..bundle_operators import BundleSignals
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
-from ..filters.expansion import Band, expand
+from ..geometry.cloud import PointCloud
 from ..geometry.dimension import DimensionRule
+from ..geometry.frames import PCASettings, TangentFrames
 from ..geometry.kernels import Kernel, check_kernel
-from ..geometry.pipeline import Scale, sorted_cloud
+from ..geometry.scale import scale_from
 from ..operators import Generator
 from ..operators.calibration import calibrated_scale
+from ..operators.expansion import Band, expand
 from ..operators.moments import chebyshev_moments, recurrence
+from ..signals import BundleSignals
 from .cloud import Geometry, PartitionedCloud, load_array, save_array
-from .matrix import PartitionedMatrix, build_all, component_labels, resolve_geometry
+from .matrix import (
+    FILES_OF_FUNCTIONS,
+    PartitionedMatrix,
+    build_all,
+    component_labels,
+    resolve_geometry,
+)
 
 MAX_PARTITION = 500_000
 """Points of a partition, which needs a few hundred MB."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DistributedBundle(BundleSignals):
     r"""The tangent bundle of points, in partitions along a space-filling curve, computed on Dask.
 
@@ -57,10 +65,9 @@ class DistributedBundle(BundleSignals):
     True
     """
 
-    cloud: PartitionedCloud
-    curve_order: np.ndarray
-    sorted_points: np.ndarray
-    sorted_frames: np.ndarray
+    cloud: PointCloud
+    partitions: PartitionedCloud
+    tangent_frames: TangentFrames
     kind: ArrayKind
     generator: Generator
 
@@ -85,29 +92,41 @@ class DistributedBundle(BundleSignals):
                 scale has its number of neighbours, but is not widened to connect the graph.
             partition: points of a partition. The default needs a few hundred MB a task.
         """
-        asked, (x, order, kind) = Scale(eps, neighbors, eps_pca), sorted_cloud(points)
-        digest = hashlib.sha256(x.data).hexdigest()
-        settings = (
-            f"{len(x)} points ({digest[:16]}), {positive_integer(partition, 'partition')} "
-            "in a partition"
-        )
+        scale = scale_from(eps, neighbors)
+        settings = PCASettings(eps_pca)
+        partition = positive_integer(partition, "partition")
+        kind = float_tensor(points, "points")[1]
+        cloud = PointCloud.on_cpu(points)
         geometry = resolve_geometry(
-            x, dim, asked, check_kernel(kernel), kind.numpy_dtype, partition
+            cloud,
+            dim=dim,
+            scale=scale,
+            settings=settings,
+            kernel=check_kernel(kernel),
+            dtype=kind.dtype,
+            partition=partition,
         )
+        digest = hashlib.sha256(cloud.points.numpy().data).hexdigest()
         with only_writer(folder) as place:
             place = place.absolute()
-            _claim(place, settings)
-            cloud = PartitionedCloud.write(place, x, order, partition, geometry)
-            build_all(cloud)
-            return cls(cloud, order, x, cloud.joined("frames"), kind, _generator(cloud))
+            _claim(place, f"{len(cloud)} points ({digest[:16]}), {partition} in a partition")
+            partitions = PartitionedCloud.write(place, cloud, partition, geometry)
+            build_all(partitions)
+            return cls(
+                cloud=cloud,
+                partitions=partitions,
+                tangent_frames=TangentFrames(torch.from_numpy(partitions.joined("frames"))),
+                kind=kind,
+                generator=_generator(partitions),
+            )
 
     @property
     def num_parts(self) -> int:
-        return self.cloud.num_parts
+        return self.partitions.num_parts
 
     @property
     def geometry(self) -> Geometry:
-        return self.cloud.geometry
+        return self.partitions.geometry
 
     @property
     def dim(self) -> int:
@@ -122,8 +141,8 @@ class DistributedBundle(BundleSignals):
     @cached_property
     def degrees(self) -> np.ndarray:
         """Number of neighbours of each point along the curve, ``(n,)``."""
-        ends = (load_array(self.cloud.part("indptr", p)) for p in range(self.num_parts))
-        return np.concatenate([np.diff(each) for each in ends])
+        files = [self.partitions.part("indptr", p) for p in range(self.num_parts)]
+        return np.concatenate([np.diff(load_array(file)) for file in files])
 
     @property
     def edges(self) -> int:
@@ -140,45 +159,48 @@ class DistributedBundle(BundleSignals):
     def filter(self, filters: Filter | Sequence[Filter], signal: Array) -> np.ndarray:
         """Filter a signal ``(n, d, c)``; the results of a bank, which shares one recurrence, are
         ``(k, n, d, c)``."""
-        bank = [filters] if isinstance(filters, Filter) else list(filters)
+        if isinstance(filters, Filter):
+            return self.filter([filters], signal)[0]
+        bank = list(filters)
         if not bank or not all(isinstance(h, Filter) for h in bank):
             raise InvalidInputError(
                 f"filters must be a Filter such as Heat(0.1), or a list of them, got {filters!r}."
             )
-        given = finite(float_tensor(signal, "signal")[0].to(self.kind.dtype), "signal")
-        if given.ndim != 3 or given.shape[:2] != (self.num_points, self.dim):
+        values = finite(float_tensor(signal, "signal")[0].to(self.kind.dtype), "signal")
+        if values.ndim != 3 or values.shape[:2] != (self.num_points, self.dim):
             expected = f"({self.num_points}, {self.dim}, channels)"
-            raise ShapeError(f"signal must have shape {expected}, got {tuple(given.shape)}.")
+            raise ShapeError(f"signal must have shape {expected}, got {tuple(values.shape)}.")
         coefficients = expand(bank, Band(self.generator), Chebyshev.tol).detach().tolist()
-        x = given[self.curve_order]
+        x = values[self.cloud.curve_order]
         sums = [column[0] * x for column in coefficients]
-        matrix = PartitionedMatrix(self.cloud)
-        with only_writer(self.cloud.folder):
+        matrix = PartitionedMatrix(self.partitions)
+        with only_writer(self.partitions.folder):
             for m, term in recurrence(matrix, x, x, range(1, len(coefficients[0]))):
                 for total, column in zip(sums, coefficients, strict=True):
                     total.add_(term, alpha=column[m])
-        results = [self._unsorted(total.numpy()) for total in sums]
-        return results[0] if isinstance(filters, Filter) else np.stack(results)
+        results = [self.cloud.in_user_order(total).numpy() for total in sums]
+        return np.stack(results)
 
 
-def _generator(cloud: PartitionedCloud) -> Generator:
+def _generator(partitions: PartitionedCloud) -> Generator:
     """That of ``TangentBundle.laplacian()``, computed once for a folder."""
-    geometry = cloud.geometry
+    geometry = partitions.geometry
 
     def moments(terms: int) -> np.ndarray:
-        place = cloud.place("calibration-by-component").with_suffix(".npy")
+        place = partitions.place("calibration-by-component").with_suffix(".npy")
         if not place.exists():
-            labels = component_labels(cloud)
-            x = cloud.points - component_means(cloud.points, labels)
+            points = partitions.cloud.points.numpy()
+            x = points - component_means(points, component_labels(partitions))
             signal = pad(torch.from_numpy(x), (0, -x.shape[1] % 4))[:, None, :]  # fours are fast
-            mass = torch.from_numpy(cloud.joined("mass"))
-            matrix = PartitionedMatrix(cloud, functions=True)
+            mass = torch.from_numpy(partitions.joined("mass"))
+            matrix = PartitionedMatrix(partitions, FILES_OF_FUNCTIONS)
             by_coordinate = chebyshev_moments(matrix, mass / mass.sum(), signal, terms)
             save_array(place, by_coordinate.sum(axis=1))
         return load_array(place)
 
     constant = geometry.kernel.calibration(geometry.dim)
-    return Generator(*calibrated_scale(True, constant, geometry.eps, geometry.dim, moments))
+    scale, terms = calibrated_scale(True, constant, geometry.eps, geometry.dim, moments)
+    return Generator(scale, terms)
 
 
 def component_means(points: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from ..errors import DamagedFileError
 from ..extras import extra
 from ..files import replacing
+from ..geometry.cloud import PointCloud
+from ..geometry.frames import PCASettings
 from ..geometry.kernels import Kernel
-from ..geometry.pipeline import Scale
 
 LOG = logging.getLogger("tangentbundle.distributed")
 """Reports, at the level INFO, which tasks were run and how long they took."""
@@ -49,14 +51,18 @@ def load_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Dimension, squared radii of graph and PCA, what was asked for, kernel and precision."""
+    """Dimension, squared radius of the graph, settings of the PCA, kernel and precision."""
 
     dim: int
     eps: float
-    eps_pca: float
-    asked: Scale
+    settings: PCASettings
     kernel: Kernel
-    real: type
+    dtype: torch.dtype
+
+    @property
+    def eps_pca(self) -> float:
+        """Squared radius of the local PCA."""
+        return self.settings.squared_radius(self.eps, self.dim)
 
 
 @dataclass(frozen=True)
@@ -70,37 +76,34 @@ class PartitionedCloud:
 
     @classmethod
     def write(
-        cls, folder: Path, points: np.ndarray, order: np.ndarray, partition: int, geometry: Geometry
+        cls, folder: Path, cloud: PointCloud, partition: int, geometry: Geometry
     ) -> PartitionedCloud:
         """Write sorted points, and their user's numbers, for workers to read.
 
         Partitions have about that size, and none is empty.
         """
-        n, parts = len(points), max(1, round(len(points) / partition))
-        save_array(folder / "order.npy", order)  # the same points may come in another order
+        n = len(cloud)
+        num_parts = max(1, round(n / partition))
+        # the same points may come in another order
+        save_array(folder / "order.npy", cloud.curve_order.numpy())
         if not (folder / "points.npy").exists():
-            save_array(folder / "points.npy", points)
-        return cls(folder, n * np.arange(parts + 1) // parts, geometry)
+            save_array(folder / "points.npy", cloud.points.numpy())
+        return cls(folder, n * np.arange(num_parts + 1) // num_parts, geometry)
 
     def __reduce__(self) -> tuple:
-        return PartitionedCloud, (
-            self.folder,
-            self.offsets,
-            self.geometry,
-        )  # workers map the files themselves
+        """Workers map the files themselves."""
+        return PartitionedCloud, (self.folder, self.offsets, self.geometry)
 
     @property
     def num_parts(self) -> int:
         return len(self.offsets) - 1
 
     @cached_property
-    def points(self) -> np.ndarray:
-        return np.asarray(load_array(self.folder / "points.npy", "c"))
-
-    @cached_property
-    def curve_order(self) -> np.ndarray:
-        """The user's number of each point, for messages."""
-        return np.asarray(load_array(self.folder / "order.npy"))
+    def cloud(self) -> PointCloud:
+        """All points along the curve, mapped from their file."""
+        points = np.asarray(load_array(self.folder / "points.npy", "c"))
+        order = np.asarray(load_array(self.folder / "order.npy", "c"))
+        return PointCloud(torch.from_numpy(points), torch.from_numpy(order))
 
     def rows(self, p: int) -> slice:
         """The points of a partition."""
@@ -108,9 +111,8 @@ class PartitionedCloud:
 
     def place(self, name: str) -> Path:
         """Where something is that depends on the geometry; a folder may hold files of several."""
-        return (
-            self.folder / f"{name}-{hashlib.sha256(repr(self.geometry).encode()).hexdigest()[:12]}"
-        )
+        digest = hashlib.sha256(repr(self.geometry).encode()).hexdigest()
+        return self.folder / f"{name}-{digest[:12]}"
 
     def part(self, name: str, p: int) -> Path:
         """The file of a partition."""
@@ -123,8 +125,12 @@ class PartitionedCloud:
     def gather(self, name: str, numbers: np.ndarray) -> np.ndarray:
         """Rows of sorted numbers, from the files of all partitions they are in."""
         ends = itertools.pairwise(np.searchsorted(numbers, self.offsets))
-        owned = [(p, numbers[a:b] - self.offsets[p]) for p, (a, b) in enumerate(ends) if b > a]
-        return np.concatenate([load_array(self.part(name, p))[own] for p, own in owned])
+        rows_of_parts = []
+        for p, (first, last) in enumerate(ends):
+            if last > first:
+                own = numbers[first:last] - self.offsets[p]
+                rows_of_parts.append(load_array(self.part(name, p))[own])
+        return np.concatenate(rows_of_parts)
 
 
 def dask() -> Any:
@@ -144,9 +150,8 @@ def run_all(function: Callable[..., Any], arguments: Iterable[tuple]) -> tuple[A
     (2, 4)
     """
     started = time.perf_counter()
-    tasks = [
-        dask().delayed(partial(function, *each))() for each in arguments
-    ]  # Dask would search plain arguments
+    # Dask would search plain arguments
+    tasks = [dask().delayed(partial(function, *each))() for each in arguments]
     results = dask().compute(*tasks, retries=2)
     LOG.info("%s: %d tasks, %.1f s", function.__name__, len(tasks), time.perf_counter() - started)
     return results

@@ -8,6 +8,7 @@ computed once, by the partition that owns it; its row of P needs those of its ne
 
 from __future__ import annotations
 
+import math
 import uuid
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -15,17 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
-from ..errors import IsolatedPointsError, TooFewPointsError
-from ..geometry.dimension import DimensionRule, resolve_dimension
-from ..geometry.graph import NeighborGraph, check_memory, radius_graph
+from ..errors import IsolatedPointsError, Remedy
+from ..geometry.cloud import PointCloud, first_of
+from ..geometry.dimension import DimensionRule, joined_labels, resolve_dimension
+from ..geometry.frames import PCASettings, neighborhood_pca
+from ..geometry.graph import NeighborGraph, edge_distances, require_memory_for_edges
 from ..geometry.kernels import Kernel
-from ..geometry.ordering import first_of
-from ..geometry.pipeline import Scale, estimate_frames, warn_of_duplicates
-from ..geometry.scale import automatic_neighbors, radius_for_neighbors
-from ..geometry.search import edge_distances, one_search, sample_rows, search_tree
+from ..geometry.scale import Scale
 from ..geometry.transport import connect
 from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..operators.product import step
@@ -35,11 +33,13 @@ from .cloud import Geometry, PartitionedCloud, load_array, on_cluster, run_all, 
 
 
 def resolve_geometry(
-    points: np.ndarray,
+    cloud: PointCloud,
+    *,
     dim: int | DimensionRule | None,
-    asked: Scale,
+    scale: Scale,
+    settings: PCASettings,
     kernel: Kernel,
-    real: type,
+    dtype: torch.dtype,
     partition: int,
 ) -> Geometry:
     """Dimension and scales as in memory; the automatic scale is not widened to connect the graph.
@@ -47,139 +47,186 @@ def resolve_geometry(
     A scale at which the graph of a partition would not fit in memory is refused, from a sample of
     points.
     """
-    eps = asked.eps
-    with one_search(points):
-        warn_of_duplicates(points)
-        d, _ = resolve_dimension(points, dim, asked.eps_pca)
-        if eps is None:
-            wanted = asked.neighbors or automatic_neighbors(points, d)
-            eps = (radius_for_neighbors(points, wanted) * (1 + 1e-6)) ** 2
-            if eps == 0.0:
-                raise TooFewPointsError(
-                    f"half of the points have {wanted} or more exact duplicates; remove them."
-                )
-        eps_pca, tree = asked.eps_pca or eps * 0.5 ** (2 / d), search_tree(points)
-        sample, reach = tree.data[sample_rows(points)], max(eps, eps_pca) ** 0.5
-        near = (
-            tree.query_ball_point(sample, reach, return_length=True, workers=num_threads()).mean()
-            - 1
-        )
-        check_memory(
-            near * min(partition, len(points)), None, "Use a smaller eps, or smaller partitions.", d
-        )
-    return Geometry(d, eps, eps_pca, asked, kernel, real)
+    cloud.warn_of_duplicates()
+    dim, _ = resolve_dimension(cloud, dim, settings.eps_pca)
+    # not all edges have to fit in memory
+    eps = scale.squared_radius(cloud, dim, max_memory=math.inf)
+    geometry = Geometry(dim=dim, eps=eps, settings=settings, kernel=kernel, dtype=dtype)
+    reach = max(geometry.eps, geometry.eps_pca) ** 0.5
+    require_memory_for_edges(
+        _neighbors_within(cloud, reach) * min(partition, len(cloud)),
+        dim=dim,
+        remedy="Use a smaller eps, or smaller partitions.",
+    )
+    return geometry
 
 
-def build_all(cloud: PartitionedCloud) -> None:
+def _neighbors_within(cloud: PointCloud, radius: float) -> float:
+    """Mean number of neighbours within a radius, of sampled points."""
+    tree = cloud.tree()
+    sample = tree.data[cloud.sample_rows().numpy()]
+    counts = tree.query_ball_point(sample, radius, return_length=True, workers=num_threads())
+    return float(counts.mean() - 1)
+
+
+def build_all(parts: PartitionedCloud) -> None:
     """Frames and operators of all partitions."""
-    arguments = [(cloud, p) for p in range(cloud.num_parts)]
+    arguments = [(parts, p) for p in range(parts.num_parts)]
     run_all(build_frames, arguments)
-    refuse_faint(torch.from_numpy(cloud.joined("degree")))
+    refuse_faint(torch.from_numpy(parts.joined("degree")))
     run_all(build_operator, arguments)
 
 
-def build_frames(cloud: PartitionedCloud, p: int) -> None:
+def build_frames(parts: PartitionedCloud, p: int) -> None:
     """Neighbours, frames and degrees of a partition."""
-    part, geometry, dim = partial(cloud.part, p=p), cloud.geometry, cloud.geometry.dim
-    if part("degree").exists():
+    file = partial(parts.part, p=p)
+    if file("degree").exists():
         return
-    points, own, radius = cloud.points, cloud.rows(p), float(np.sqrt(geometry.eps))
-    graph = radius_graph(points, radius, dim=dim, rows=own)
-    if isolated := len(graph.isolated):
+    geometry = parts.geometry
+    cloud = parts.cloud
+    rows = parts.rows(p)
+    radius = float(np.sqrt(geometry.eps))
+    graph = cloud.within(radius, dim=geometry.dim, rows=rows)
+    numbers = cloud.curve_order[rows]
+    isolated = graph.isolated
+    if len(isolated):
         raise IsolatedPointsError(
-            f"{isolated} of the {graph.num_points} points of partition {p} (first: "
-            f"{first_of(graph.isolated, cloud.curve_order[own])[1]}, counted from 0) have no "
-            f"neighbour "
-            f"within sqrt(eps) = {radius:.4g}. Give a larger eps=..., or neighbors=..., or remove "
-            "outliers. Mind the units of the coordinates."
+            f"{len(isolated)} of the {graph.num_points} points of partition {p} (first: "
+            f"{first_of(isolated, numbers)[1]}, counted from 0) have no neighbour within "
+            f"sqrt(eps) = {radius:.4g}.",
+            Remedy(
+                "Give a larger {eps}, or {neighbors}, or remove outliers. Mind the units of the "
+                "coordinates.",
+                eps=...,
+                neighbors=...,
+            ),
         )
-    save_array(part("indptr"), graph.indptr)
-    save_array(part("neighbors"), graph.indices)
-    degree = row_sums(graph.tensors[0], geometry.kernel(graph.tensors[2] / radius)).numpy()
-    pca, _ = estimate_frames(points, graph, geometry.eps, dim, geometry.asked, own)
-    save_array(part("frames"), pca.frames(dim, cloud.curve_order[own]))
-    save_array(part("degree"), degree)  # the last one: all are there
-
-
-def build_operator(cloud: PartitionedCloud, p: int) -> None:
-    """The rows of P of a partition; columns number the points of the cloud."""
-    part, geometry, own = partial(cloud.part, p=p), cloud.geometry, cloud.rows(p)
-    if part("values").exists():
-        return
-    near, used = load_array(part("neighbors")), np.zeros(len(cloud.points), bool)
-    used[near] = used[own] = True
-    numbers, places = np.flatnonzero(used), np.cumsum(used, dtype=np.int32) - 1
-    first, last = np.searchsorted(numbers, (own.start, own.stop))
-    n, points, ends = len(numbers), cloud.points[numbers], load_array(part("indptr"))
-    indptr = np.pad(
-        ends, (first, n - last), mode="edge"
-    )  # points around the partition have rows without edges
-    graph = NeighborGraph(indptr, places[near], np.empty(len(near)))
-    run_ranges(edge_distances, n, points, points, graph.indptr, graph.indices, graph.distances)
-    degrees = torch.from_numpy(cloud.gather("degree", numbers))
-    weights = geometry.kernel(graph.tensors[2] / float(np.sqrt(geometry.eps)))
-    mass = row_sums(graph.tensors[0], weights / degrees[graph.tensors[1]]) / degrees
-    connection = connect(
-        cloud.gather("frames", numbers), graph, geometry.real, cloud.curve_order[numbers]
+    save_array(file("indptr"), graph.indptr.numpy())
+    save_array(file("neighbors"), graph.indices.numpy())
+    degree = row_sums(graph.indptr, geometry.kernel(graph.distances / radius))
+    pca, _ = neighborhood_pca(
+        cloud,
+        graph,
+        eps=geometry.eps,
+        dim=geometry.dim,
+        settings=geometry.settings,
+        rows=rows,
     )
+    save_array(file("frames"), pca.frames(geometry.dim, numbers).numpy())
+    save_array(file("degree"), degree.numpy())  # the last one: all are there
+
+
+def build_operator(parts: PartitionedCloud, p: int) -> None:
+    """The rows of P of a partition; columns number the points of the cloud."""
+    file = partial(parts.part, p=p)
+    if file("values").exists():
+        return
+    geometry = parts.geometry
+    neighborhood = _Neighborhood.of(parts, p)
+    graph = neighborhood.graph
+    numbers = neighborhood.numbers
+    degrees = torch.from_numpy(parts.gather("degree", numbers))
+    weights = geometry.kernel(graph.distances / float(np.sqrt(geometry.eps)))
+    mass = row_sums(graph.indptr, weights / degrees[graph.indices]) / degrees
+    frames = torch.from_numpy(parts.gather("frames", numbers))
+    connection = connect(frames, graph, geometry.dtype, parts.cloud.curve_order[numbers])
     factors = edge_factors(graph, weights, degrees, mass)
     cols, values = average_blocks(graph, connection, factors)
-    save_array(part("mass"), mass[first:last].numpy())
-    save_array(part("factors"), factors[:, None, None].numpy())
-    save_array(
-        part("cols"), np.where(cols.numpy() < 0, ~near, near)
-    )  # complemented for reflections
-    save_array(part("values"), values.numpy())
+    is_reflected = cols.numpy() < 0
+    columns = load_array(file("neighbors"))
+    save_array(file("mass"), mass[neighborhood.own].numpy())
+    save_array(file("factors"), factors[:, None, None].numpy())
+    save_array(file("cols"), np.where(is_reflected, ~columns, columns))
+    save_array(file("values"), values.numpy())
 
 
-def component_labels(cloud: PartitionedCloud) -> np.ndarray:
+@dataclass(frozen=True, eq=False)
+class _Neighborhood:
+    """The points of a partition and their neighbours.
+
+    Attributes: ``numbers`` (m,) of these points in the cloud, sorted; ``own``, the rows among them
+    of the partition; ``graph``, in which other points have rows without edges.
+    """
+
+    numbers: np.ndarray
+    own: slice
+    graph: NeighborGraph
+
+    @classmethod
+    def of(cls, parts: PartitionedCloud, p: int) -> _Neighborhood:
+        """That of a partition."""
+        rows = parts.rows(p)
+        columns = load_array(parts.part("neighbors", p))
+        is_used = np.zeros(len(parts.cloud), bool)
+        is_used[columns] = True
+        is_used[rows] = True
+        numbers = np.flatnonzero(is_used)
+        places = np.cumsum(is_used, dtype=np.int32) - 1
+        first, last = np.searchsorted(numbers, (rows.start, rows.stop)).tolist()
+        ends = load_array(parts.part("indptr", p))
+        indptr = np.pad(ends, (first, len(numbers) - last), mode="edge")
+        indices = places[columns]
+        distances = np.empty(len(indices))
+        points = parts.cloud.at(numbers)
+        run_ranges(edge_distances, len(numbers), points, points, indptr, indices, distances)
+        graph = NeighborGraph(
+            indptr=torch.from_numpy(indptr),
+            indices=torch.from_numpy(indices),
+            distances=torch.from_numpy(distances),
+        )
+        return cls(numbers=numbers, own=slice(first, last), graph=graph)
+
+
+def component_labels(parts: PartitionedCloud) -> np.ndarray:
     """The number of each point's component of the whole graph, ``(n,)``."""
-    n = len(cloud.points)
-    links = np.concatenate(
-        run_all(links_of_partition, [(cloud, p) for p in range(cloud.num_parts)]), axis=1
-    )
-    graph = sparse.coo_array((np.ones(links.shape[1], np.int8), (links[0], links[1])), shape=(n, n))
-    return connected_components(graph, directed=False)[1]
+    arguments = [(parts, p) for p in range(parts.num_parts)]
+    links = np.concatenate(run_all(links_of_partition, arguments), axis=1)
+    return joined_labels(links[0], links[1], len(parts.cloud))
 
 
-def links_of_partition(cloud: PartitionedCloud, p: int) -> np.ndarray:
+def links_of_partition(parts: PartitionedCloud, p: int) -> np.ndarray:
     """Pairs of points ``(2, m)`` that connect what the edges of a partition connect: one for each
     point of an edge."""
-    own = cloud.rows(p)
-    neighbors = load_array(cloud.part("neighbors", p))
-    degrees = np.diff(load_array(cloud.part("indptr", p)))
+    own = parts.rows(p)
+    neighbors = load_array(parts.part("neighbors", p))
+    degrees = np.diff(load_array(parts.part("indptr", p)))
     rows = np.repeat(np.arange(own.start, own.stop), degrees)
     numbers, places = np.unique(np.concatenate([rows, neighbors]), return_inverse=True)
-    ends = places[: len(rows)], places[len(rows) :]
-    graph = sparse.coo_array(
-        (np.ones(len(rows), np.int8), ends), shape=(len(numbers), len(numbers))
-    )
-    _, labels = connected_components(graph, directed=False)
-    _, first = np.unique(labels, return_index=True)
-    return np.stack([numbers, numbers[first[labels]]])
+    starts, ends = np.split(places, [len(rows)])
+    labels = joined_labels(starts, ends, len(numbers))
+    first_of_component = np.unique(labels, return_index=True)[1]
+    return np.stack([numbers, numbers[first_of_component[labels]]])
+
+
+FILES_OF_FIELDS = ("indptr", "cols", "values")
+"""Files of the rows of P."""
+
+FILES_OF_FUNCTIONS = ("indptr", "neighbors", "factors")
+"""Files of the average of functions with the same weights."""
 
 
 @dataclass(frozen=True)
 class PartitionedMatrix:
-    """P of fields, or the average of ``functions`` with the same weights; signals are sorted along
-    the curve."""
+    """P of fields, or the average of functions with the same weights, from the ``files`` of their
+    row ends, columns and values; signals are sorted along the curve."""
 
     cloud: PartitionedCloud
-    functions: bool = False
+    files: tuple[str, str, str] = FILES_OF_FIELDS
 
     def part(self, p: int) -> BlockMatrix:
         """The rows of a partition; its files are mapped, not read."""
-        names = (
-            ("indptr", "neighbors", "factors") if self.functions else ("indptr", "cols", "values")
-        )
-        files = (load_array(self.cloud.part(name, p), "c") for name in names)
-        indptr, cols, values = map(
-            torch.from_numpy, files
-        )  # copied on write: torch wants writable pages
+        row_ends, columns, values = self.files
         own = self.cloud.rows(p)
         return BlockMatrix(
-            indptr, cols, values, torch.arange(own.start, own.stop, dtype=torch.int32)
+            indptr=self._mapped(row_ends, p),
+            cols=self._mapped(columns, p),
+            values=self._mapped(values, p),
+            curve_order=torch.arange(own.start, own.stop, dtype=torch.int32),
         )
+
+    def _mapped(self, name: str, p: int) -> torch.Tensor:
+        """A file of a partition; copied on write, as torch wants writable pages."""
+        return torch.from_numpy(load_array(self.cloud.part(name, p), "c"))
 
     @cached_property
     def parts(self) -> list[BlockMatrix]:
@@ -210,8 +257,7 @@ def _step_in_parts(
     cloud = matrix.cloud
     signals = cloud.folder / f"signal-{uuid.uuid4().hex}.npy"
     np.save(signals, np.stack([x, z]))  # no worker looks for it yet
-    for p, rows in enumerate(
-        run_all(matrix.rows_of_step, [(p, signals, scalars) for p in range(cloud.num_parts)])
-    ):
+    arguments = [(p, signals, scalars) for p in range(cloud.num_parts)]
+    for p, rows in enumerate(run_all(matrix.rows_of_step, arguments)):
         out[cloud.rows(p)] = rows
     signals.unlink()

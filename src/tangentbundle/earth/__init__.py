@@ -28,13 +28,38 @@ if TYPE_CHECKING:
 RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres."""
 
-HOMES = {"Earth": "covariances", "Grid": "grid", "Kriging": "regrid", "Regridder": "regrid"}
-HOMES |= dict.fromkeys(("BlockScores", "Blocks", "block_cv", "block_reduce"), "observations")
-"""The modules of public names, which are loaded when first asked for; all others are in
-``fields``."""
+NUMBER = r"(?:\d*\.?\d+|\d+\.)(?:e[+-]?\d+)?"
+"""Such as 500, 0.5, .5, 5. and 1e-3."""
 
-__all__ = ["RADIUS", "BlockScores", "Blocks", "Earth", "Grid", "Kriging", "Regridder", "block_cv"]
-__all__ += [
+HOMES = {
+    "BlockScores": "observations",
+    "Blocks": "observations",
+    "Earth": "covariances",
+    "Grid": "grid",
+    "Kriging": "regrid",
+    "Regridder": "regrid",
+    "block_cv": "observations",
+    "block_reduce": "observations",
+    "decompose": "fields",
+    "denoise": "fields",
+    "divergence": "fields",
+    "interpolate_to": "fields",
+    "response": "fields",
+    "smooth": "fields",
+    "spectrum": "fields",
+    "vorticity": "fields",
+}
+"""The modules of public names, which are loaded when first asked for."""
+
+__all__ = [
+    "RADIUS",
+    "BlockScores",
+    "Blocks",
+    "Earth",
+    "Grid",
+    "Kriging",
+    "Regridder",
+    "block_cv",
     "block_reduce",
     "decompose",
     "denoise",
@@ -43,14 +68,19 @@ __all__ += [
     "response",
     "smooth",
     "spectrum",
+    "vorticity",
 ]
-__all__ += ["vorticity"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{HOMES.get(name, 'fields')}", __name__), name)
+    return getattr(import_module(f".{HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, also of modules that are not loaded yet."""
+    return sorted({*globals(), *__all__})
 
 
 def radians(length: str | float) -> float:
@@ -60,8 +90,9 @@ def radians(length: str | float) -> float:
     (1.0, True)
     """
     text = f"{length} km" if isinstance(length, Real) else str(length)
-    found = re.fullmatch(r"\s*((?:\d*\.?\d+|\d+\.)(?:e[+-]?\d+)?)\s*([a-zA-Z ]+?)\s*", text)
-    size = None if found is None else in_metres(found[2])
-    if found is None or size is None or size[1]:
-        raise UnitsError(f'expected a length such as "500 km" or "60 nmi", got {length!r}.')
-    return float(found[1]) * size[0] / RADIUS
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([a-zA-Z ]+?)\s*", text)
+    if match is not None:
+        size = in_metres(match[2])
+        if size is not None and not size[1]:
+            return float(match[1]) * size[0] / RADIUS
+    raise UnitsError(f'expected a length such as "500 km" or "60 nmi", got {length!r}.')

@@ -1,331 +1,206 @@
-"""Vector fields of datasets, block by block: lazily with Dask, each place and each set of missing
-values once.
+"""How functions of datasets are computed: block by block, lazily with Dask.
 
-Series larger than memory are written block by block along time: a run that was killed goes on where
-it was.
+A *block* is an array of each component, as xarray hands them out: all that is in memory, or a chunk
+of Dask. A ``BlockFunction`` cuts it into *batches* of at most ``BATCH_SIZE`` fields, as tangent
+coordinates ``(t, n, 2)`` at the points of the grid, and applies a ``Computation`` to each of them.
+
+``InCells`` is the computation for filters and derivatives: within a batch, the fields with data at
+the same points are a *group*. They share ``Cells``, and a ``CellComputation`` is applied to all of
+them at once.
 """
 
 from __future__ import annotations
 
-import datetime
-import json
-import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..errors import InvalidInputError, MissingColumnsError
 from ..extras import extra
-from ..files import only_writer, put, write_atomically
-from ..units import common_unit, conversion
-from .grid import AT_ONCE, Grid
-from .operator import Cells, cells_of
-from .xarrays import MAX_SPEED, find_vectors, unit_of, warn_of_other_pairs, without_fill
+from .grid import BATCH_SIZE, Grid
+from .gridfields import ComponentReader, GridFields
+from .operator import DEFAULT_OPTIONS, CellOptions, Cells, cells_of
 
 if TYPE_CHECKING:
     import xarray
 
-MISSING = 1e30
-"""Absolute values above this are fill values and count as missing; for speeds the limit is
-MAX_SPEED."""
 
-BLOCK_BYTES = 2**25
-"""Of the components in a block. Every worker has one block in memory, with a few copies."""
+class Computation(ABC):
+    """What is computed from a batch of fields; each result becomes a variable of a dataset."""
 
-PACKING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
-"""What stays of an encoding in blocks: how numbers are stored, and not how a format compresses
-them."""
+    @property
+    @abstractmethod
+    def sizes(self) -> dict[str, int]:
+        """The dimensions of each result, in the place of those of the grid, and their sizes."""
 
-COMPRESSION = ("zlib", "complevel", "shuffle")
-"""What results take of an encoding: they may exceed the range of packed integers, and are stored as
-floats."""
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """The number of results."""
 
-Compute = Callable[[Cells, np.ndarray], Sequence[np.ndarray]]
-"""Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, k, c)`` there."""
+    @abstractmethod
+    def __call__(self, batch: np.ndarray) -> list[np.ndarray]:
+        """Coordinates ``(t, n, 2)``, NaN where data are missing, to results ``(t, *sizes)``."""
+
+
+class CellComputation(ABC):
+    """What is computed from fields with data in the same cells.
+
+    ``sizes`` are the numbers of components of the results: 2 for vectors, 1 for functions.
+    """
+
+    sizes: tuple[int, ...]
+
+    @abstractmethod
+    def __call__(self, cells: Cells, signal: np.ndarray) -> Sequence[np.ndarray]:
+        """Coordinates ``(m, 2, c)`` at the points of cells to results ``(m, size, c)`` there."""
+
+
+def compute_in_cells(
+    fields: GridFields,
+    computation: CellComputation,
+    options: CellOptions = DEFAULT_OPTIONS,
+    *,
+    keep_isolated: bool = False,
+) -> list[xarray.DataArray]:
+    """Results in the cells of the grid, one variable for each component, in the order of the
+    dimensions of the fields.
+
+    Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or with
+    ``keep_isolated`` have their values in the first result.
+    """
+    fields.grid.warn_of_gaps()
+    in_cells = InCells(
+        grid=fields.grid,
+        components=len(fields.names),
+        dtype=fields.dtype,
+        computation=computation,
+        options=options,
+        keep_isolated=keep_isolated,
+    )
+    dims = fields.ds[fields.names[0]].dims
+    return [variable.transpose(*dims) for variable in compute_blocks(fields, in_cells)]
+
+
+def compute_blocks(
+    fields: GridFields, computation: Computation, resized: Collection[str] = ()
+) -> list[xarray.DataArray]:
+    """The results of a computation as variables, lazily if the fields are.
+
+    Dimensions of the grid that are ``resized`` have other sizes in the results: their coordinates
+    are left out.
+    """
+    result = extra("xarray", "Grids").apply_ufunc(
+        BlockFunction(fields.reader, computation),
+        *fields.arrays(),
+        input_core_dims=[list(fields.grid.dims)] * len(fields.names),
+        output_core_dims=[list(computation.sizes)] * computation.count,
+        exclude_dims=set(resized),
+        dask="parallelized",
+        keep_attrs=True,  # of coordinates
+        output_dtypes=[fields.dtype] * computation.count,
+        dask_gufunc_kwargs={"output_sizes": computation.sizes},
+    )
+    variables = result if isinstance(result, tuple) else (result,)
+    return [variable.drop_attrs(deep=False) for variable in variables]
 
 
 @dataclass(frozen=True, eq=False)
-class GridFields:
-    """The vectors of a dataset, over all dimensions besides those of the grid; ``unit`` is that of
-    all components.
+class BlockFunction:
+    """Applies a computation to a block: arrays ``(..., *grid.shape)``, one for each component."""
 
-    ``wind`` names speed and direction that the components were computed from: these are no longer
-    in the dataset.
-    """
+    reader: ComponentReader
+    computation: Computation
 
-    ds: xarray.Dataset
-    names: tuple[str, ...]
-    grid: Grid
-    unit: str
-    wind: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        ds: xarray.Dataset,
-        vectors: Sequence[str] = (),
-        notes: list[str] | None = None,
-        *,
-        one_of_many: bool = False,
-    ) -> GridFields:
-        """The fields of the variables ``vectors``: two components, or three ambient ones; by
-        default found by name.
-
-        ``notes`` gets what was changed on the way, such as units. Warns if other pairs of
-        components are found and left as they are, unless the caller wants ``one_of_many``.
-        """
-        notes = [] if notes is None else notes
-        if not hasattr(ds, "data_vars"):
-            raise InvalidInputError(
-                f"expected an xarray.Dataset with a vector field, got {type(ds).__name__}."
-            )
-        if isinstance(vectors, str):
-            raise InvalidInputError(
-                f"vectors must be a tuple of names, such as ('u', 'v'), got {vectors!r}."
-            )
-        names: tuple[str, ...] = tuple(vectors)
-        wind: tuple[str, ...] = ()
-        if not vectors:
-            ds, names, wind = find_vectors(ds)
-            if not one_of_many:
-                warn_of_other_pairs(ds, names)
-        if (
-            len({*names}) not in (2, 3)
-            or len({*names}) < len(names)
-            or not {*names} <= {*ds.data_vars}
-        ):
-            raise MissingColumnsError(
-                f"expected two variables, or three ambient ones, got {', '.join(names)}; the "
-                f"dataset has {', '.join(map(str, ds.data_vars)) or 'none'}."
-            )
-        unit, factors = common_unit(names, [unit_of(ds[name]) for name in names], notes)
-        parts = [without_fill(ds[name], notes) for name in names]
-        parts = [a if f == 1 else like(a * f, a) for a, f in zip(parts, factors, strict=True)]
-        units = {"units": unit} if unit else {}
-        ds = ds.drop_vars(wind).assign(
-            {name: a.assign_attrs(units) for name, a in zip(names, parts, strict=True)}
-        )
-        first, *others = (ds[name] for name in names)
-        grid = Grid.of(ds, first)
-        if wrong := [
-            a
-            for a in (first, *others)
-            if {*a.dims} != {*first.dims} or not {*grid.dims} <= {*a.dims}
-        ]:
-            raise InvalidInputError(
-                f"all components must lie on one grid, but {first.name} lies along {first.dims}, "
-                f"{wrong[0].name} along {wrong[0].dims}. Interpolate staggered components to the "
-                "centres of cells."
-            )
-        if not first.size:
-            raise InvalidInputError(
-                f"{first.name} has no values: its sizes are {dict(first.sizes)}."
-            )
-        return cls(ds, names, grid, unit, wind)
-
-    def arrays(self) -> list[xarray.DataArray]:
-        """The components; chunks along the grid's dimensions become one."""
-        unsplit = dict.fromkeys(self.grid.dims, -1)
-        return [
-            self.ds[n] if self.ds[n].chunks is None else self.ds[n].chunk(unsplit)
-            for n in self.names
-        ]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """That of results: float32 if all components are, otherwise float64."""
-        kinds = {self.ds[name].dtype for name in self.names}
-        return np.dtype(np.float32 if kinds == {np.dtype(np.float32)} else np.float64)
-
-    @property
-    def limit(self) -> float:
-        """Components above this mark missing values."""
-        factor = conversion(self.unit, "m/s")
-        return MAX_SPEED / factor if factor else MISSING
-
-    def apply(
-        self, compute: Compute, sizes: Sequence[int], keep: bool = False, **cells: Any
-    ) -> list[xarray.DataArray]:
-        """Results of ``sizes`` components each, one variable a component, in the order of the
-        dimensions of the fields.
-
-        Points without data are NaN. Isolated ones, whose neighbours have no data, are NaN, too, or
-        with ``keep`` have their values in the first result. ``cells`` are options of ``cells_of``.
-        """
-        self.grid.warn_of_gaps()
-        grid, count = self.grid, sum(len(self.names) if size == 2 else size for size in sizes)
-
-        def one(batch: np.ndarray) -> list[np.ndarray]:
-            out = [np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in sizes]
-            if keep:
-                out[0] = batch.copy()
-            for rows, part, signal in self.groups(batch, **cells):
-                for target, result in zip(out, compute(part, signal), strict=True):
-                    target[rows[:, None], part.index] = result.transpose(2, 0, 1)
-            values = (
-                grid.to_cells(a) if a.shape[-1] == 1 else grid.to_components(a, len(self.names))
-                for a in out
-            )
-            return [a[..., k] for a in values for k in range(a.shape[-1])]
-
-        found = self.lazily(one, count, dict(zip(grid.dims, grid.shape, strict=True)))
-        return [a.transpose(*self.ds[self.names[0]].dims) for a in found]
-
-    def lazily(
-        self, one: Callable, count: int, sizes: dict[str, int], exclude: Collection[str] = ()
-    ) -> list[xarray.DataArray]:
-        """As many variables with the core dimensions ``sizes``; ``one`` makes their values from a
-        batch ``(t, n, 2)``.
-
-        Dimensions of the grid to ``exclude`` may change their sizes: their coordinates are left
-        out.
-        """
-
-        def block(*components: np.ndarray) -> tuple[np.ndarray, ...] | np.ndarray:
-            lead = components[0].shape[: components[0].ndim - len(self.grid.dims)]
-            joined = map(np.concatenate, zip(*map(one, self.batches(components)), strict=True))
-            out = tuple(a.reshape(*lead, *a.shape[1:]) for a in joined)
-            return out if len(out) > 1 else out[0]
-
-        result = extra("xarray", "Grids").apply_ufunc(
-            block,
-            *self.arrays(),
-            input_core_dims=[list(self.grid.dims)] * len(self.names),
-            output_core_dims=[list(sizes)] * count,
-            exclude_dims={*exclude},
-            dask="parallelized",
-            keep_attrs=True,  # of coordinates
-            output_dtypes=[self.dtype] * count,
-            dask_gufunc_kwargs={"output_sizes": sizes},
-        )
-        return [
-            a.drop_attrs(deep=False) for a in (result if isinstance(result, tuple) else (result,))
-        ]
+    def __call__(self, *components: np.ndarray) -> tuple[np.ndarray, ...] | np.ndarray:
+        """Arrays ``(..., *sizes)``, one for each result; xarray wants a single one without its
+        tuple."""
+        leading = components[0].shape[: -len(self.reader.grid.dims)]
+        results = [self.computation(batch) for batch in self.batches(components)]
+        joined = []
+        for pieces in zip(*results, strict=True):
+            values = np.concatenate(pieces)
+            joined.append(values.reshape(*leading, *values.shape[1:]))
+        return tuple(joined) if len(joined) > 1 else joined[0]
 
     def batches(self, components: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-        """Coordinates ``(t, n, 2)`` of at most ``AT_ONCE`` fields, NaN where data are missing."""
-        flat = [np.reshape(a, (-1, *self.grid.shape)) for a in components]
-        for a in range(0, len(flat[0]), AT_ONCE):
-            values = np.stack([part[a : a + AT_ONCE] for part in flat], axis=-1).astype(self.dtype)
-            values[~(np.abs(values) <= self.limit).all(axis=-1)] = np.nan
-            yield self.grid.to_coordinates(values)
-
-    def groups(
-        self, batch: np.ndarray, **options: Any
-    ) -> Iterator[tuple[np.ndarray, Cells, np.ndarray]]:
-        """Fields with data at the same points: their numbers, the cells of these points, and
-        signals ``(m, 2, c)``."""
-        there = np.isfinite(batch).all(axis=-1)
-        masks, group = there[:1], np.zeros(len(there), np.int64)
-        if (there != masks).any():
-            masks, group = np.unique(there, axis=0, return_inverse=True)
-        for k, mask in enumerate(masks):
-            if (cells := cells_of(self.grid, mask, **options)) is not None:
-                rows = np.flatnonzero(group.ravel() == k)
-                yield (
-                    rows,
-                    cells,
-                    np.ascontiguousarray(batch[rows][:, cells.index].transpose(1, 2, 0)),
-                )
+        """Coordinates ``(t, n, 2)`` of at most ``BATCH_SIZE`` fields."""
+        shape = self.reader.grid.shape
+        flat = [np.reshape(component, (-1, *shape)) for component in components]
+        for start in range(0, len(flat[0]), BATCH_SIZE):
+            yield self.reader.read([array[start : start + BATCH_SIZE] for array in flat])
 
 
-def described(result: xarray.Dataset, call: str) -> xarray.Dataset:
-    """The dataset with a line in its history."""
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    before = str(result.attrs.get("history", ""))
-    return result.assign_attrs(
-        history="\n".join(filter(None, [before, f"{now}: tangentbundle {call}"]))
-    )
+@dataclass(frozen=True, eq=False)
+class InCells(Computation):
+    """A ``CellComputation`` for every group of a batch, with results in all cells of the grid."""
+
+    grid: Grid
+    components: int
+    dtype: np.dtype
+    computation: CellComputation
+    options: CellOptions
+    keep_isolated: bool
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return dict(zip(self.grid.dims, self.grid.shape, strict=True))
+
+    @property
+    def count(self) -> int:
+        return sum(self._components_of(size) for size in self.computation.sizes)
+
+    def _components_of(self, size: int) -> int:
+        """Vectors have as many components in the dataset as the fields of the input."""
+        return self.components if size == 2 else size
+
+    def __call__(self, batch: np.ndarray) -> list[np.ndarray]:
+        results = [
+            np.full((*batch.shape[:2], size), np.nan, self.dtype) for size in self.computation.sizes
+        ]
+        if self.keep_isolated:
+            results[0] = batch.copy()
+        for group in groups_with_same_data(self.grid, batch, self.options):
+            values = self.computation(group.cells, group.signal)
+            for result, value in zip(results, values, strict=True):
+                result[group.rows[:, None], group.cells.index] = value.transpose(2, 0, 1)
+        return [variable for result in results for variable in self._in_cells(result)]
+
+    def _in_cells(self, result: np.ndarray) -> list[np.ndarray]:
+        """A result ``(t, n, size)`` at the points to one array ``(t, *grid.shape)`` for each
+        component."""
+        if result.shape[-1] == 1:
+            values = self.grid.to_cells(result)
+        else:
+            values = self.grid.to_components(result, self.components)
+        return [values[..., k] for k in range(values.shape[-1])]
 
 
-def like(result: xarray.DataArray, original: xarray.DataArray, **attrs: Any) -> xarray.DataArray:
-    """A result with the attributes of a variable, and compressed as it is."""
-    result.attrs = {**original.attrs, **attrs}
-    result.encoding = {key: value for key, value in original.encoding.items() if key in COMPRESSION}
-    return result
+class Group(NamedTuple):
+    """Fields of a batch with data at the same points: their numbers ``rows`` in the batch, the
+    cells of these points, and the signal ``(m, 2, c)`` of these fields."""
+
+    rows: np.ndarray
+    cells: Cells
+    signal: np.ndarray
 
 
-def in_blocks(fields: GridFields, at_once: int | None = None) -> tuple[xarray.Dataset, Any]:
-    """A dataset in chunks along a dimension, the longest besides those of the grid, and its name.
-
-    Chunks have ``at_once`` values along it, by default complete chunks of the source up to
-    ``BLOCK_BYTES``.
-    """
-    first = fields.ds[fields.names[0]]
-    along = max(
-        (d for d in first.dims if d not in fields.grid.dims),
-        key=first.sizes.__getitem__,
-        default=None,
-    )
-    unsplit = dict.fromkeys(fields.ds.dims, -1)
-    if along is None:
-        return fields.ds.chunk(unsplit), None
-    one, step = (
-        first.chunksizes.get(along, (1,))[0],
-        BLOCK_BYTES * first.sizes[along] // (2 * first.nbytes),
-    )
-    return fields.ds.chunk({**unsplit, along: at_once or max(one, step // one * one)}), along
-
-
-def write_blocks(
-    ds: xarray.Dataset,
-    along: Any,
-    output: Path,
-    plan: Any,
-    workers: int,
-    report: Callable[[int], None],
-) -> None:
-    """Write a lazy dataset to Zarr or NetCDF, chunk by chunk along a dimension, on so many threads.
-
-    The chunks are first written to a store in a hidden folder, with a mark for each one that is
-    complete. A run with the same ``plan`` (JSON) computes those that are missing; then the output
-    appears. ``report`` is called with the number of fields that are complete.
-    """
-    work, ds = output.absolute().with_name(f".{output.name}.work"), ds.copy()
-    for variable in ds.variables.values():
-        variable.encoding = {
-            key: value for key, value in variable.encoding.items() if key in PACKING
-        }
-    stops = np.cumsum(ds.chunksizes.get(along, ())).tolist()
-    store, marks, plan_file = work / "result.zarr", work / "complete", work / "plan.json"
-    series = ds[[name for name in ds.data_vars if along in ds[name].dims]].drop_vars(
-        list(ds.coords), errors="ignore"
-    )
-    for name in ds.variables.keys() - series.variables.keys():
-        ds.variables[name].load()
-
-    def write(part: slice) -> int:
-        if not (mark := marks / str(part.stop)).exists():
-            series.isel({along: part}).to_zarr(store, region={along: part}, consolidated=True)
-            mark.touch()
-        return part.stop
-
-    with only_writer(work), extra("dask", "Writing in blocks").config.set(scheduler="synchronous"):
-        if not plan_file.exists() or json.loads(plan_file.read_text()) != plan:
-            shutil.rmtree(marks, ignore_errors=True)
-            marks.mkdir()
-            started: Any = ds.to_zarr(
-                store, mode="w", compute=False, zarr_format=2, consolidated=True
-            )
-            if not stops:
-                started.compute()
-            write_atomically(plan_file, json.dumps(plan).encode())
-        pool = ThreadPoolExecutor(workers)
-        try:
-            for stop in pool.map(write, map(slice, [0, *stops[:-1]], stops)):
-                report(stop)
-        finally:
-            pool.shutdown(cancel_futures=True)
-        if output.suffix.lower() != ".zarr":
-            raw = (
-                extra("xarray", "Writing in blocks")
-                .open_zarr(store, decode_cf=False)
-                .drop_encoding()
-            )
-            raw.to_netcdf(store := work / "result.nc", engine="netcdf4")
-        put(store, output)
-    shutil.rmtree(work, ignore_errors=True)
+def groups_with_same_data(
+    grid: Grid, batch: np.ndarray, options: CellOptions = DEFAULT_OPTIONS
+) -> Iterator[Group]:
+    """The groups of a batch ``(t, n, 2)``; fields without two neighbouring points with data belong
+    to none."""
+    has_data = np.isfinite(batch).all(axis=-1)
+    masks = has_data[:1]
+    mask_of_field = np.zeros(len(has_data), np.int64)
+    if (has_data != masks).any():
+        masks, mask_of_field = np.unique(has_data, axis=0, return_inverse=True)
+    for number, mask in enumerate(masks):
+        cells = cells_of(grid, mask, options)
+        if cells is None:
+            continue
+        rows = np.flatnonzero(mask_of_field.ravel() == number)
+        signal = batch[rows][:, cells.index].transpose(1, 2, 0)
+        yield Group(rows, cells, np.ascontiguousarray(signal))

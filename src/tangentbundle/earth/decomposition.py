@@ -14,92 +14,85 @@ matrices are factorised once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
-from ..calculus.helmholtz import Decomposition
 from ..errors import BoundaryWarning, TooFewPointsError, warn
 from ..memory import require_memory
-from .grid import AT_ONCE, Grid
-from .operator import Cells, cells_of
-
-Solve = Callable[[np.ndarray], np.ndarray]
+from ..operators.poisson import Components, DirectPoisson
+from .grid import BATCH_SIZE, Grid
+from .operator import EAST_NORTH, Cells, cells_of
 
 BYTES_PER_CELL = 300.0
 """Memory of a factorisation, times the binary logarithm of the number of cells: 6 GB for a
 million."""
 
+MIN_REGULARIZATION = 1e-12
+"""Share of the Laplacian that is always added: without it the matrices are singular."""
+
+
+class Parts(NamedTuple):
+    """Parts of winds ``(m, c)``, complex, in cells: the gradient of ``velocity_potential``, and the
+    turned gradient of ``streamfunction``, both ``(m, c)``."""
+
+    divergent: np.ndarray
+    rotational: np.ndarray
+    velocity_potential: np.ndarray
+    streamfunction: np.ndarray
+
 
 class Projections:
-    """Solvers for the potentials of cells, in the order of their points."""
+    """Projections of winds in cells onto gradients, and onto turned gradients of functions that
+    vanish at coasts.
+
+    Gradients that are less than ``tol`` of the differences from cell to cell count as unresolved.
+    """
 
     def __init__(self, cells: Cells, tol: float) -> None:
-        self.areas, n = cells.areas, len(cells.areas)
+        n = len(cells)
         require_memory(
             BYTES_PER_CELL * n * np.log2(n), f"decomposing {n} cells", "Coarsen the grid."
         )
-        adjoint = sparse.csr_array(cells.weighted_gradient.conj().T)
-        matrix = sparse.csc_array(
-            (adjoint @ cells.gradient).real + (tol**2 + 1e-12) * cells.stiffness
+        self.gradient = cells.gradient
+        self.adjoint = sparse.csr_array(cells.weighted_gradient.conj().T)
+        matrix = (self.adjoint @ self.gradient).real
+        matrix = matrix + (tol**2 + MIN_REGULARIZATION) * cells.stiffness
+        labels = connected_components(cells.stiffness)[1].astype(np.int64)
+        components = Components(torch.from_numpy(labels), torch.from_numpy(cells.areas))
+        self.free = DirectPoisson(matrix, components)
+        self.zero_at_coasts = self.free
+        if cells.coast.any():
+            self.zero_at_coasts = DirectPoisson(matrix, components, zero_at=cells.coast)
+
+    def __call__(self, wind: np.ndarray) -> Parts:
+        """The parts of winds ``(m, c)``, complex."""
+        velocity_potential = self.free.solve(self._source(wind))
+        streamfunction = self.zero_at_coasts.solve(self._source(-1j * wind))
+        return Parts(
+            divergent=self.gradient @ velocity_potential,
+            rotational=1j * (self.gradient @ streamfunction),
+            velocity_potential=velocity_potential,
+            streamfunction=streamfunction,
         )
-        parts = connected_components(cells.stiffness)[1]
-        self.members = sparse.csr_array((np.ones(n), (parts, np.arange(n))))
-        first = np.unique(parts, return_index=True)[
-            1
-        ]  # potentials are zero there, and shifted afterwards
-        self.free = _solver(matrix, adjoint, np.delete(np.arange(n), first))
-        self.fixed = (
-            _solver(matrix, adjoint, np.flatnonzero(~cells.coast))
-            if cells.coast.any()
-            else self.free
-        )
 
-    def centred(self, x: np.ndarray) -> np.ndarray:
-        """Functions ``(n, c)`` less their means over connected parts."""
-        means = (self.members @ (self.areas[:, None] * x)) / (self.members @ self.areas)[:, None]
-        return x - self.members.T @ means
-
-
-def _solver(matrix: sparse.csc_array, adjoint: sparse.csr_array, rows: np.ndarray) -> Solve:
-    """From fields ``(n, c)``, complex, to the functions with the nearest gradients, zero outside of
-    some rows."""
-    options = {
-        "permc_spec": "MMD_AT_PLUS_A",
-        "diag_pivot_thresh": 0.0,
-        "options": {"SymmetricMode": True},
-    }
-    factors = splu(matrix[rows][:, rows], **options) if len(rows) else None
-
-    def potentials(field: np.ndarray) -> np.ndarray:
-        out = np.zeros(field.shape)
-        if factors is not None:
-            out[rows] = factors.solve((adjoint @ field).real[rows])
-        return out
-
-    return potentials
+    def _source(self, wind: np.ndarray) -> np.ndarray:
+        return (self.adjoint @ wind).real
 
 
 _projections = lru_cache(maxsize=2)(Projections)
 
 
-def decomposed(cells: Cells, v: np.ndarray, tol: float) -> tuple[np.ndarray, ...]:
-    """Divergent and rotational part of fields ``(n, c)``, complex, then potential and stream
-    function ``(n, c)``."""
+def decomposed(cells: Cells, wind: np.ndarray, tol: float) -> Parts:
+    """The parts of winds ``(m, c)``, complex; warns if the region ends."""
     warn_of_boundary(cells)
-    solver = _projections(cells, tol)
-    potential, stream = solver.free(v), solver.fixed(-1j * v)
-    parts = cells.gradient @ potential, 1j * (cells.gradient @ stream)
-    return (
-        *parts,
-        solver.centred(potential),
-        stream if cells.coast.any() else solver.centred(stream),
-    )
+    return _projections(cells, tol)(wind)
 
 
 def warn_of_boundary(cells: Cells) -> None:
@@ -115,9 +108,31 @@ def warn_of_boundary(cells: Cells) -> None:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class WindParts:
+    """The parts of winds at n points of a grid.
+
+    Attributes:
+        divergent, rotational, remainder: ``(t, n, 2, 1)``, east and north.
+        velocity_potential, streamfunction: ``(t, n, 1, 1)``.
+        divergence, vorticity: ``(t, n, 1, 1)`` of the wind.
+        energies: the shares ``(t, 1)`` of the squared norm, by part; parts are not orthogonal, but
+            the shares sum to one.
+    """
+
+    divergent: np.ndarray
+    rotational: np.ndarray
+    remainder: np.ndarray
+    velocity_potential: np.ndarray
+    streamfunction: np.ndarray
+    divergence: np.ndarray
+    vorticity: np.ndarray
+    energies: dict[str, np.ndarray]
+
+
 def decompose_points(
     grid: Grid, points: np.ndarray, fields: np.ndarray, tol: float = 5e-3
-) -> Decomposition:
+) -> WindParts:
     """Fields ``(t, n, 2)``, east and north at those points ``(n, 3)`` of a grid that hold data, on
     the unit sphere.
 
@@ -131,29 +146,54 @@ def decompose_points(
         )
     place = np.full(len(grid), -1)
     place[number] = np.arange(len(points))
-    rows, areas, vectors = place[cells.index], grid.areas[number], fields @ np.array([1.0, 1j])
-    found = np.zeros((5, *vectors.shape), complex)
-    for k in range(0, len(fields), AT_ONCE):
-        v = np.ascontiguousarray(vectors[k : k + AT_ONCE, rows].T)
-        found[:, k : k + AT_ONCE, rows] = np.stack(
-            [*decomposed(cells, v, tol), cells.derivative @ v]
-        ).swapaxes(1, 2)
-    gradient, rotational, potential, stream, rates = found
-    parts = {
-        "gradient": gradient,
-        "rotational": rotational,
-        "remainder": vectors - gradient - rotational,
+    rows = place[cells.index]
+    wind = fields @ EAST_NORTH
+    results = _in_batches(cells, rows, wind, tol)
+    remainder = wind - results["divergent"] - results["rotational"]
+    vectors = {
+        "divergent": results["divergent"],
+        "rotational": results["rotational"],
+        "remainder": remainder,
     }
-    squares = {name: np.abs(z) ** 2 @ areas[:, None] for name, z in parts.items()}
+    areas = grid.areas[number]
+    squares = {name: np.abs(part) ** 2 @ areas[:, None] for name, part in vectors.items()}
     total = np.maximum(sum(squares.values()), 1e-300)
-    numbers = {
-        "potential": potential,
-        "stream": stream,
-        "divergence": rates,
-        "vorticity": -1j * rates,
-    }
-    return Decomposition(
+    return WindParts(
+        divergent=_as_vectors(vectors["divergent"]),
+        rotational=_as_vectors(vectors["rotational"]),
+        remainder=_as_vectors(remainder),
+        velocity_potential=_as_functions(results["velocity_potential"].real),
+        streamfunction=_as_functions(results["streamfunction"].real),
+        divergence=_as_functions(results["rates"].real),
+        vorticity=_as_functions(results["rates"].imag),
         energies={name: square / total for name, square in squares.items()},
-        **{name: np.stack([z.real, z.imag], axis=-1)[..., None] for name, z in parts.items()},
-        **{name: z.real[..., None, None] for name, z in numbers.items()},
     )
+
+
+def _in_batches(
+    cells: Cells, rows: np.ndarray, wind: np.ndarray, tol: float
+) -> dict[str, np.ndarray]:
+    """The parts of winds ``(t, n)``, complex, by name, and their ``rates``, divergence + i
+    vorticity; zero at points without a cell.
+
+    ``rows`` (m,) are the points of the cells.
+    """
+    results = {name: np.zeros(wind.shape, complex) for name in (*Parts._fields, "rates")}
+    for start in range(0, len(wind), BATCH_SIZE):
+        batch = slice(start, start + BATCH_SIZE)
+        in_cells = np.ascontiguousarray(wind[batch, rows].T)
+        values = decomposed(cells, in_cells, tol)._asdict()
+        values["rates"] = cells.derivative @ in_cells
+        for name, value in values.items():
+            results[name][batch, rows] = value.T
+    return results
+
+
+def _as_vectors(part: np.ndarray) -> np.ndarray:
+    """Complex numbers ``(t, n)`` to coordinates ``(t, n, 2, 1)``."""
+    return np.stack([part.real, part.imag], axis=-1)[..., None]
+
+
+def _as_functions(values: np.ndarray) -> np.ndarray:
+    """Numbers ``(t, n)`` to functions ``(t, n, 1, 1)``."""
+    return values[..., None, None]

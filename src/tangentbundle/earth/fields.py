@@ -11,20 +11,28 @@ degree l have :math:`\lambda = l(l + 1) - 1`. With :math:`\lambda_c = (2\pi R / 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arrays import positive
 from ..errors import InvalidInputError, UnitsError
 from ..filters import Chebyshev, Filter, Heat, Spectral
-from ..filters.banks import apply_bank
 from ..parallel import threads_by_size
 from ..units import conversion, in_metres
 from . import RADIUS, radians
-from .blocks import GridFields, described, like
+from .blocks import (
+    CellComputation,
+    Computation,
+    compute_blocks,
+    compute_in_cells,
+    groups_with_same_data,
+)
 from .decomposition import decomposed
-from .operator import Cells
+from .grid import Grid
+from .gridfields import GridFields, with_attributes_of, with_history
+from .operator import CellOptions, Cells
 from .regrid import Kriging, Regridder
 from .xarrays import rate_attrs, unit_of
 
@@ -32,6 +40,12 @@ if TYPE_CHECKING:
     import xarray
 
 Length = str | float
+
+LONGEST_BAND_END = "10000 km"
+"""The first wavelength of ``spectrum`` by default."""
+
+BANDS_PER_OCTAVE = 2
+"""Of ``spectrum`` by default."""
 
 
 def response(filter_scale: Length, *, taper: bool = False) -> Filter:
@@ -93,21 +107,65 @@ def smooth(
     >>> round(float(out["u"].sel(lat=0).mean()), 3), out["u"].attrs["units"]
     (0.998, 'm s-1')
     """
-    fields, longest = GridFields.of(ds, vectors), cast(Length, filter_scale)
-    options: dict[str, Any] = {"no_normal_flow": no_normal_flow}
-    if hasattr(filter_scale, "dims"):
-        local = _local_scale(filter_scale, fields)
-        longest, options["relative_scale"] = float(local.max()) * RADIUS / 1e3, local / local.max()
-    filters = [response(longest, taper=taper)]
+    fields = GridFields.of(ds, vectors)
+    scale = FilterScale.of(filter_scale, fields.grid)
+    smoothing = Smoothing(response(scale.longest, taper=taper))
+    options = CellOptions(scale.relative, no_normal_flow)
+    components = compute_in_cells(fields, smoothing, options, keep_isolated=True)
+    smoothed = {
+        name: with_attributes_of(fields.ds[name], component)
+        for name, component in zip(fields.names, components, strict=True)
+    }
+    scale_name = getattr(filter_scale, "name", filter_scale)
+    call = f"smooth(filter_scale={scale_name!r}, taper={taper}, no_normal_flow={no_normal_flow})"
+    return with_history(fields.ds.assign(smoothed), call)
 
-    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
-        return apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev())
 
-    smoothed = zip(fields.names, fields.apply(compute, [2], keep=True, **options), strict=True)
-    new = {name: like(a, fields.ds[name]) for name, a in smoothed}
-    named = getattr(filter_scale, "name", filter_scale)
-    call = f"smooth(filter_scale={named!r}, taper={taper}, no_normal_flow={no_normal_flow})"
-    return described(fields.ds.assign(new), call)
+@dataclass(frozen=True, eq=False)
+class Smoothing(CellComputation):
+    """A filter of the connection Laplacian of the cells."""
+
+    filter: Filter
+    sizes = (2,)
+
+    def __call__(self, cells: Cells, signal: np.ndarray) -> list[np.ndarray]:
+        laplacian = cells.laplacians[signal.dtype.char]
+        return laplacian.evaluate([self.filter], signal, Chebyshev())
+
+
+@dataclass(frozen=True, eq=False)
+class FilterScale:
+    """A filter scale: the longest one, and if it varies, its share of that at each point of the
+    grid, ``(n,)``."""
+
+    longest: Length
+    relative: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, scale: Any, grid: Grid) -> FilterScale:
+        """The scale of a length, or of a variable of lengths on the grid."""
+        if not hasattr(scale, "dims"):
+            return cls(scale)
+        angles = _angles_at_points(scale, grid)
+        return cls(float(angles.max()) * RADIUS / 1e3, angles / angles.max())
+
+
+def _angles_at_points(scale: xarray.DataArray, grid: Grid) -> np.ndarray:
+    """A variable of lengths as angles in radians at the points of the grid, ``(n,)``."""
+    size = in_metres(unit_of(scale))
+    if size is None or size[1]:
+        raise UnitsError(
+            "a filter_scale that varies needs units of length, such as km; it has "
+            f"{unit_of(scale)!r}."
+        )
+    if set(scale.dims) != set(grid.dims):
+        raise InvalidInputError(f"filter_scale must lie along {grid.dims}, got {scale.dims}.")
+    lengths = np.asarray(scale.transpose(*grid.dims).values, np.float64)
+    cells = lengths * size[0] / RADIUS
+    angles = grid.to_points(cells[..., None])[:, 0]
+    if not (angles > 0).all():
+        raise InvalidInputError("filter_scale must be positive everywhere, also on land.")
+    return angles
 
 
 def divergence(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
@@ -128,12 +186,56 @@ def divergence(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.Dat
     ... )
     ('s-1', True)
     """
-    return _derivative(ds, vectors, "divergence")
+    return _rate(ds, vectors, Divergence)
 
 
 def vorticity(ds: xarray.Dataset, *, vectors: Sequence[str] = ()) -> xarray.DataArray:
     """The relative vorticity, in 1/s for speeds, counterclockwise positive; see ``divergence``."""
-    return _derivative(ds, vectors, "vorticity")
+    return _rate(ds, vectors, Vorticity)
+
+
+@threads_by_size
+def _rate(
+    ds: xarray.Dataset, vectors: Sequence[str], rate: type[Divergence] | type[Vorticity]
+) -> xarray.DataArray:
+    fields = GridFields.of(ds, vectors)
+    fields.grid.warn_if_one_row()
+    length, unit = _per_metre(fields.unit)
+    variable = compute_in_cells(fields, rate(length / RADIUS))[0]
+    attributes = {"long_name": f"{rate.name} of {', '.join(fields.names)}", "units": unit}
+    attributes |= rate_attrs(rate.name, fields.ds[fields.names[0]])
+    return variable.rename(rate.name).assign_attrs(attributes)
+
+
+@dataclass(frozen=True)
+class Divergence(CellComputation):
+    """The divergence, times a factor."""
+
+    factor: float
+    name = "divergence"
+    sizes = (1,)
+
+    def __call__(self, cells: Cells, signal: np.ndarray) -> list[np.ndarray]:
+        rates = cells.derivative @ as_complex(signal)
+        return [self.factor * rates.real[:, None]]
+
+
+@dataclass(frozen=True)
+class Vorticity(CellComputation):
+    """The vorticity, times a factor."""
+
+    factor: float
+    name = "vorticity"
+    sizes = (1,)
+
+    def __call__(self, cells: Cells, signal: np.ndarray) -> list[np.ndarray]:
+        rates = cells.derivative @ as_complex(signal)
+        return [self.factor * rates.imag[:, None]]
+
+
+def as_complex(signal: np.ndarray) -> np.ndarray:
+    """A signal ``(m, 2, c)`` as complex numbers ``(m, c)``, east + i north, in float64."""
+    return signal[:, 0] + 1j * signal[:, 1].astype(float)
 
 
 @threads_by_size
@@ -147,35 +249,53 @@ def decompose(
 
     For components u, v the result has ``u_divergent``, ``v_divergent``, ``u_rotational``,
     ``v_rotational``, ``u_remainder``, ``v_remainder``, ``velocity_potential`` and
-    ``stream_function`` (m2/s for speeds, mean zero). The remainder holds what potentials on this
+    ``streamfunction`` (m2/s for speeds, mean zero). The remainder holds what potentials on this
     grid do not resolve, and on seas the flow around islands and through open boundaries: at coasts
     :math:`\partial_n \phi = v_n` and :math:`\psi = 0`. A ``BoundaryWarning`` says where a region
     ends, since a uniform flow there counts as divergent. Potentials whose gradients on the grid are
     less than ``tol`` of their differences from cell to cell count as unresolved.
     """
-    tol, fields = positive(tol, "tol"), GridFields.of(ds, vectors)
-    names, (length, unit) = fields.names, _per_metre(fields.unit, -1)
+    tol = positive(tol, "tol")
+    fields = GridFields.of(ds, vectors)
+    length, unit = _times_metre(fields.unit)
+    variables = iter(compute_in_cells(fields, HelmholtzParts(tol, length * RADIUS)))
+    result = fields.ds.drop_vars(fields.names)
+    for part in HelmholtzParts.vectors:
+        for name in fields.names:
+            variable = next(variables)
+            text = f"{part} part of {name}"
+            variable = with_attributes_of(fields.ds[name], variable, long_name=text)
+            variable.attrs.pop("standard_name", None)
+            result[f"{name}_{part}"] = variable
+    for name in HelmholtzParts.functions:
+        text = name.replace("_", " ")
+        result[name] = next(variables).assign_attrs(long_name=text, units=unit)
+    return with_history(result, "decompose()")
 
-    def compute(cells: Cells, x: np.ndarray) -> Sequence[np.ndarray]:
-        v = x[:, 0] + 1j * x[:, 1].astype(float)
-        divergent, rotational, *potentials = decomposed(cells, v, tol)
-        parts = (
-            np.stack([z.real, z.imag], axis=1)
-            for z in (divergent, rotational, v - divergent - rotational)
-        )
-        return [*parts, *(length * RADIUS * function[:, None] for function in potentials)]
 
-    found = iter(fields.apply(compute, [2, 2, 2, 1, 1]))
-    result = fields.ds.drop_vars(names)
-    for part in ("divergent", "rotational", "remainder"):
-        for name in names:
-            result[f"{name}_{part}"] = like(
-                next(found), fields.ds[name], long_name=f"{part} part of {name}"
-            )
-            result[f"{name}_{part}"].attrs.pop("standard_name", None)
-    for name in ("velocity_potential", "stream_function"):
-        result[name] = next(found).assign_attrs(long_name=name.replace("_", " "), units=unit)
-    return described(result, "decompose()")
+@dataclass(frozen=True)
+class HelmholtzParts(CellComputation):
+    """The parts of a Helmholtz decomposition, and the potentials times a factor."""
+
+    tol: float
+    factor: float
+    vectors = ("divergent", "rotational", "remainder")
+    functions = ("velocity_potential", "streamfunction")
+    sizes = (2, 2, 2, 1, 1)
+
+    def __call__(self, cells: Cells, signal: np.ndarray) -> list[np.ndarray]:
+        wind = as_complex(signal)
+        decomposition = decomposed(cells, wind, self.tol)
+        remainder = wind - decomposition.divergent - decomposition.rotational
+        vectors = [
+            np.stack([part.real, part.imag], axis=1)
+            for part in (decomposition.divergent, decomposition.rotational, remainder)
+        ]
+        potentials = [
+            self.factor * function[:, None]
+            for function in (decomposition.velocity_potential, decomposition.streamfunction)
+        ]
+        return [*vectors, *potentials]
 
 
 @threads_by_size
@@ -194,36 +314,78 @@ def spectrum(
     place of the grid's.
     """
     fields = GridFields.of(ds, vectors)
-    areas, known = fields.grid.areas, conversion(fields.unit, "m/s")
-    if wavelengths is None:
-        octaves = np.log2(radians("10000 km") / np.sqrt(4 * areas.mean()))
-        ends = radians("10000 km") * 2.0 ** (-0.5 * np.arange(max(2, int(2 * octaves) + 1)))
-    else:
-        ends = np.sort([radians(length) for length in wavelengths])[::-1]
-        if not len(ends):
-            raise InvalidInputError("wavelengths must have at least one length, such as 1000 km.")
-    filters = [response(float(end) * RADIUS / 1e3) for end in ends]
-
-    def energies(batch: np.ndarray) -> list[np.ndarray]:
-        found = np.full((len(batch), len(ends) + 1), np.nan, fields.dtype)
-        for rows, cells, x in fields.groups(batch):
-            passed = [*apply_bank(filters, cells.laplacians[x.dtype.char], x, Chebyshev()), x]
-            weights = areas[cells.index] / areas[cells.index].sum() * (known or 1.0) ** 2 / 2
-            longer = [np.einsum("n,ndc,ndc->c", weights, x, y) for y in passed]
-            found[rows] = np.diff(longer, axis=0, prepend=0.0).T
-        return [found]
-
+    areas = fields.grid.areas
+    speed = conversion(fields.unit, "m/s")
+    ends = _default_ends(areas) if wavelengths is None else _descending_angles(wavelengths)
+    energies = Energies(
+        grid=fields.grid,
+        areas=areas,
+        filters=[response(float(end) * RADIUS / 1e3) for end in ends],
+        factor=(speed or 1.0) ** 2 / 2,
+        dtype=fields.dtype,
+    )
+    result = compute_blocks(fields, energies)[0].rename("energy")
     edges = np.array([2 * ends[0], *ends, ends[-1] / 2]) * RADIUS / 1e3
-    result = fields.lazily(energies, 1, {"wavelength": len(ends) + 1})[0].rename("energy")
-    coordinate = (
-        "wavelength",
-        np.sqrt(edges[1:] * edges[:-1]),
-        {"units": "km", "long_name": "wavelength"},
-    )
-    units = "m2 s-2" if known else f"({fields.unit})2" if fields.unit else ""
-    return result.assign_coords(wavelength=coordinate).assign_attrs(
-        long_name="kinetic energy in a band", units=units
-    )
+    middles = np.sqrt(edges[1:] * edges[:-1])
+    attributes = {"units": "km", "long_name": "wavelength"}
+    result = result.assign_coords(wavelength=("wavelength", middles, attributes))
+    if speed:
+        unit = "m2 s-2"
+    elif fields.unit:
+        unit = f"({fields.unit})2"
+    else:
+        unit = ""
+    return result.assign_attrs(long_name="kinetic energy in a band", units=unit)
+
+
+def _default_ends(areas: np.ndarray) -> np.ndarray:
+    """Wavelengths, as angles, from ``LONGEST_BAND_END`` down to two cells."""
+    longest = radians(LONGEST_BAND_END)
+    octaves = np.log2(longest / np.sqrt(4 * areas.mean()))
+    count = max(2, int(BANDS_PER_OCTAVE * octaves) + 1)
+    return longest * 2.0 ** (-np.arange(count) / BANDS_PER_OCTAVE)
+
+
+def _descending_angles(wavelengths: Sequence[Length]) -> np.ndarray:
+    if not len(wavelengths):
+        raise InvalidInputError("wavelengths must have at least one length, such as 1000 km.")
+    return np.sort([radians(length) for length in wavelengths])[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Energies(Computation):
+    """Energies of fields in the bands between the scales of filters, the longest first.
+
+    ``areas`` (n,) are the weights of the mean; energies are multiplied by ``factor``.
+    """
+
+    grid: Grid
+    areas: np.ndarray
+    filters: list[Filter]
+    factor: float
+    dtype: np.dtype
+    count = 1
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"wavelength": len(self.filters) + 1}
+
+    def __call__(self, batch: np.ndarray) -> list[np.ndarray]:
+        energies = np.full((len(batch), len(self.filters) + 1), np.nan, self.dtype)
+        for group in groups_with_same_data(self.grid, batch):
+            energies[group.rows] = self._in_cells(group.cells, group.signal)
+        return [energies]
+
+    def _in_cells(self, cells: Cells, signal: np.ndarray) -> np.ndarray:
+        """Energies ``(c, bands)`` of a signal ``(m, 2, c)``."""
+        laplacian = cells.laplacians[signal.dtype.char]
+        longer = laplacian.evaluate(self.filters, signal, Chebyshev())
+        areas = self.areas[cells.index]
+        weights = areas / areas.sum() * self.factor
+        cumulative = [
+            np.einsum("n,ndc,ndc->c", weights, signal, smooth) for smooth in (*longer, signal)
+        ]
+        return np.diff(cumulative, axis=0, prepend=0.0).T
 
 
 @threads_by_size
@@ -260,56 +422,35 @@ def denoise(
     from .covariances import Earth
 
     fields = GridFields.of(ds, vectors)
-    model = FieldDenoiser(manifold=Earth(), random_state=seed)
-    found = Regridder(fields.ds, fields.ds, Kriging(noise, model), vectors=fields.names)(fields.ds)
-    names = [*fields.names, *(f"{name}_std" for name in fields.names if std)]
-    first, second = (fields.ds[name] for name in fields.names)
-    there = (abs(first) <= fields.limit) & (abs(second) <= fields.limit)
-    new = {
-        name: like(found[name].where(there).transpose(*first.dims), found[name]) for name in names
-    }
-    return described(fields.ds.assign(new), f"denoise(noise={noise})")
+    kriging = Kriging(noise, FieldDenoiser(manifold=Earth(), random_state=seed))
+    regridder = Regridder(fields.ds, fields.ds, kriging, vectors=fields.names)
+    denoised = regridder(fields.ds)
+    names = list(fields.names)
+    if std:
+        names += [f"{name}_std" for name in fields.names]
+    first = fields.ds[fields.names[0]]
+    second = fields.ds[fields.names[1]]
+    has_data = (abs(first) <= fields.limit) & (abs(second) <= fields.limit)
+    variables = {}
+    for name in names:
+        variable = denoised[name].where(has_data).transpose(*first.dims)
+        variables[name] = with_attributes_of(denoised[name], variable)
+    return with_history(fields.ds.assign(variables), f"denoise(noise={noise})")
 
 
-@threads_by_size
-def _derivative(ds: xarray.Dataset, vectors: Sequence[str], name: str) -> xarray.DataArray:
-    fields = GridFields.of(ds, vectors)
-    fields.grid.warn_if_one_row()
-    length, unit = _per_metre(fields.unit, 1)
-
-    def compute(cells: Cells, x: np.ndarray) -> list[np.ndarray]:
-        rates = cells.derivative @ (x[:, 0] + 1j * x[:, 1].astype(float))
-        return [length / RADIUS * (rates.real if name == "divergence" else rates.imag)[:, None]]
-
-    attrs = {"long_name": f"{name} of {', '.join(fields.names)}", "units": unit}
-    attrs |= rate_attrs(name, fields.ds[fields.names[0]])
-    return fields.apply(compute, [1])[0].rename(name).assign_attrs(attrs)
-
-
-def _per_metre(unit: str, power: int) -> tuple[float, str]:
-    """The factor to metres of a length or speed, and the unit over (power 1) or times (-1) a
-    metre."""
+def _per_metre(unit: str) -> tuple[float, str]:
+    """The factor that turns numbers in a unit into m or m/s, and the unit of their derivatives."""
     size = in_metres(unit)
     if size is None:
-        return 1.0, f"{unit} m{'-1' if power == 1 else ''}".strip()
-    time = " s-1" if size[1] else ""
-    return size[0], ("s-1" if size[1] else "1") if power == 1 else f"m2{time}"
+        return 1.0, f"{unit} m-1".strip()
+    factor, is_speed = size
+    return factor, "s-1" if is_speed else "1"
 
 
-def _local_scale(scale: Any, fields: GridFields) -> np.ndarray:
-    """A variable of lengths as angles at the points of the grid."""
-    size = in_metres(unit_of(scale))
-    if size is None or size[1]:
-        raise UnitsError(
-            "a filter_scale that varies needs units of length, such as km; it has "
-            f"{unit_of(scale)!r}."
-        )
-    if {*scale.dims} != {*fields.grid.dims}:
-        raise InvalidInputError(
-            f"filter_scale must lie along {fields.grid.dims}, got {scale.dims}."
-        )
-    values = np.asarray(scale.transpose(*fields.grid.dims).values, np.float64) * size[0] / RADIUS
-    local = fields.grid.to_points(values[..., None])[:, 0]
-    if not (local > 0).all():
-        raise InvalidInputError("filter_scale must be positive everywhere, also on land.")
-    return local
+def _times_metre(unit: str) -> tuple[float, str]:
+    """The factor that turns numbers in a unit into m or m/s, and the unit of their potentials."""
+    size = in_metres(unit)
+    if size is None:
+        return 1.0, f"{unit} m".strip()
+    factor, is_speed = size
+    return factor, "m2 s-1" if is_speed else "m2"

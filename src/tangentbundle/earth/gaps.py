@@ -54,7 +54,8 @@ def untouching(steps: np.ndarray) -> np.ndarray:
     if len(steps) == 1:
         return np.ones(1, bool)
     if len(steps) == 2:
-        return np.arange(2) == (0 if steps[0] > steps[1] else 1)
+        first_is_wider = steps[0] > steps[1]
+        return np.array([first_is_wider, not first_is_wider])
     beside = np.maximum(np.roll(steps, 1), np.roll(steps, -1))
     return (steps > GAP_RATIO * beside) | (steps > MIN_REGION_DEGREES)
 
@@ -86,14 +87,14 @@ def column_gaps(lon: np.ndarray) -> Gaps:
     if len(places) < 3:
         return Gaps(np.empty(0), np.empty(0))
     steps = column_steps(places)
-    wide = untouching(steps)
+    is_gap = untouching(steps)
     if len(steps) > 4:
-        wide |= _isolated_pairs(steps)
+        is_gap |= _isolated_pairs(steps)
     widest = int(np.argmax(steps))
-    if wide[widest] and _ends_region(widest, steps, first):
-        wide[widest] = False
-    starts = places[wide]
-    return Gaps(starts, (starts + steps[wide]) % 360)
+    if is_gap[widest] and _ends_region(widest, steps, first):
+        is_gap[widest] = False
+    starts = places[is_gap]
+    return Gaps(starts, (starts + steps[is_gap]) % 360)
 
 
 def _ends_region(widest: int, steps: np.ndarray, place_in_file: np.ndarray) -> bool:
@@ -118,17 +119,17 @@ def row_gaps(lat: np.ndarray) -> Gaps:
     """
     places = np.sort(lat)
     steps = np.diff(places)
-    wide = np.zeros(len(steps), bool)
+    is_gap = np.zeros(len(steps), bool)
     if len(steps) >= 3:
-        wide[1:-1] = untouching(steps)[1:-1]
+        is_gap[1:-1] = untouching(steps)[1:-1]
         for end, next_step, second_step in ((0, 1, 2), (-1, -2, -3)):
             is_at_pole = abs(places[end]) > 90 - 1e-6
             is_regular = abs(steps[next_step] - steps[second_step]) < 0.1 * steps[next_step]
             is_wide = steps[end] > GAP_RATIO * steps[next_step]
-            wide[end] = is_at_pole and is_regular and is_wide
+            is_gap[end] = is_at_pole and is_regular and is_wide
     if len(steps) > 4:
-        wide[1:-1] |= _isolated_pairs(np.append(steps, np.inf))[1:-2]
-    return Gaps(places[:-1][wide], places[1:][wide])
+        is_gap[1:-1] |= _isolated_pairs(np.append(steps, np.inf))[1:-2]
+    return Gaps(places[:-1][is_gap], places[1:][is_gap])
 
 
 def warn_of_gaps(lat: np.ndarray, lon: np.ndarray) -> None:

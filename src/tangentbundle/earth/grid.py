@@ -1,5 +1,5 @@
-"""Where the vectors of a dataset are: latitudes and longitudes in any layout, as points of the unit
-sphere."""
+"""Where the vectors of a dataset are: a globe with axes, that is, the points of a ``Globe`` and the
+cells of a dataset that they belong to."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from scipy import sparse
 
 from ..errors import InvalidInputError, ShapeError, SuspiciousDataWarning, warn
 from ..extras import extra
-from ..geometry.known_frames import latlon_frames
+from ..spaces import Globe
 from .gaps import warn_of_gaps
-from .healpix import find_healpix, healpix_latlon
+from .healpix import find_healpix
 from .volumes import (
     Volumes,
     merged_columns,
@@ -28,7 +28,9 @@ from .xarrays import coordinate, degrees, unit_of
 if TYPE_CHECKING:
     import xarray
 
-AT_ONCE = 32
+    from ..bundle import TangentBundle
+
+BATCH_SIZE = 32
 """Fields that are computed together: enough for the speed of products with matrices, few for
 memory."""
 
@@ -47,7 +49,8 @@ class Grid:
     along one dimension), and HEALPix.
 
     Attributes:
-        lat, lon: ``(n,)`` degrees.
+        globe: the points, with their frames (at a pole, those of its first cell's longitude), units
+            and bundle.
         dims, shape: dimensions of the cells in the dataset, and their sizes.
         cell: ``(cells,)`` the point of each cell; -1 for cells without coordinates.
         turns: ``(cells,)`` complex, :math:`e^{i\theta}`: from components in a cell's own axes to
@@ -65,8 +68,7 @@ class Grid:
     ((32, 2), (7, 6, 2))
     """
 
-    lat: np.ndarray
-    lon: np.ndarray
+    globe: Globe
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     cell: np.ndarray
@@ -83,108 +85,130 @@ class Grid:
         not eastward.
         """
         xr = extra("xarray", "earth.Grid")
-        ds = data.to_dataset(name="field") if isinstance(data, xr.DataArray) else data
+        ds = data
+        if isinstance(data, xr.DataArray):
+            ds = data.to_dataset(name="field")
         if not isinstance(ds, xr.Dataset):
             raise InvalidInputError(
                 f"expected a dataset with latitude and longitude, got {type(data).__name__}."
             )
-        if (found := find_healpix(ds)) is not None:
-            nside, pixels, nested, dim = found
-            latitude, longitude = healpix_latlon(nside, pixels, nested)
-            return cls._merged(latitude, longitude, (dim,), (len(pixels),))
-        lat, lon = (
-            coordinate(ds, ds if like is None else like, name) for name in ("latitude", "longitude")
-        )
-        dims = tuple(str(d) for d in dict.fromkeys((*lat.dims, *lon.dims)))
-        if (
-            not unit_of(lat)
-            and np.ptp(lat.values) > 2.5
-            and abs(lat).max() < 1.571
-            and 5 < np.ptp(lon.values) < 6.284
-        ):
+        healpix = find_healpix(ds)
+        if healpix is not None:
+            pixel_lat, pixel_lon = healpix.latlon()
+            return cls.of_cells(pixel_lat, pixel_lon, (healpix.dim,), (len(healpix.pixels),))
+        label = ""
+        if like is not None:
+            label = str(like.attrs.get("standard_name", ""))
+        dims_of = ds if like is None else like
+        lat = coordinate(ds, dims_of, "latitude")
+        lon = coordinate(ds, dims_of, "longitude")
+        _refuse_radians_without_unit(lat, lon)
+        dims = tuple(str(dim) for dim in dict.fromkeys((*lat.dims, *lon.dims)))
+        if lat.dims == lon.dims:
+            turns = _turns_of_axes(ds, dims, label)
+            return cls.of_cells(degrees(lat), degrees(lon), dims, lat.shape, turns)
+        if lat.ndim != 1 or lon.ndim != 1:
             raise InvalidInputError(
-                f"{lat.name} and {lon.name} look like radians. Set their units: radian or degrees."
+                f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}."
             )
-        if lat.dims != lon.dims:
-            if lat.ndim != 1 or lon.ndim != 1:
-                raise InvalidInputError(
-                    f"latitude and longitude must share dimensions, got {lat.dims} and {lon.dims}."
-                )
-            return cls.regular(degrees(lat), degrees(lon), dims)
-        said = "" if like is None else str(like.attrs.get("standard_name", ""))
-        angle = None if said.startswith("eastward") else find_angle(ds, dims)
-        if angle is None and ("x" in said.split("_") or said.startswith("grid_eastward")):
-            raise InvalidInputError(
-                f"{said} is along the axes of the grid, so that their angle from east is needed: "
-                f"add a variable {ANGLES[1]!r} along {', '.join(dims)}, with units of degrees or "
-                "radians."
-            )
-        turns = 1.0 if angle is None else np.exp(1j * np.radians(degrees(angle)))
-        return cls._merged(degrees(lat), degrees(lon), dims, lat.shape, turns)
+        return cls.regular(degrees(lat), degrees(lon), dims)
 
     @classmethod
     def regular(
         cls, lat: np.ndarray, lon: np.ndarray, dims: tuple[str, ...] = ("lat", "lon")
     ) -> Grid:
         """The grid of rows ``lat`` and columns ``lon``, in degrees and any order."""
-        shape = len(lat), len(lon)
+        shape = (len(lat), len(lon))
         if np.isfinite(lat).all() and np.isfinite(lon).all():
-            lat, lon = rounded_to_poles(lat), merged_columns(lon)
-        if (
-            not np.isfinite(lat).all()
-            or not np.isfinite(lon).all()
-            or len(np.unique(lat)) < len(lat)
-        ):
+            lat = rounded_to_poles(lat)
+            lon = merged_columns(lon)
+        is_finite = np.isfinite(lat).all() and np.isfinite(lon).all()
+        if not is_finite or len(np.unique(lat)) < len(lat):
             raise InvalidInputError(
                 "rows and columns must be finite, and no latitude occur twice. Drop such rows."
             )
-        return cls._merged(
-            np.repeat(lat, shape[1]), np.tile(lon, shape[0]), dims, shape, axes=(lat, lon)
-        )
+        lat_of_cells = np.repeat(lat, shape[1])
+        lon_of_cells = np.tile(lon, shape[0])
+        return cls.of_cells(lat_of_cells, lon_of_cells, dims, shape, axes=(lat, lon))
 
     @classmethod
     def scattered(cls, lat: np.ndarray, lon: np.ndarray) -> Grid:
         """The grid of points without order, in degrees."""
-        return cls._merged(lat, lon, ("point",), lat.shape)
+        return cls.of_cells(lat, lon, ("point",), lat.shape)
 
     @classmethod
-    def _merged(
+    def of_cells(
         cls,
         lat: np.ndarray,
         lon: np.ndarray,
-        dims: tuple,
-        shape: tuple,
-        angles: Any = 1.0,
-        axes: Any = None,
+        dims: tuple[str, ...],
+        shape: tuple[int, ...],
+        turns_of_axes: np.ndarray | float = 1.0,
+        axes: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> Grid:
-        """Cells of one place, to a centimetre on the Earth, become one point, that of the first."""
-        there = np.flatnonzero(np.isfinite(lat) & np.isfinite(lon))
-        points, frames, _ = latlon_frames(lat[there], lon[there])
-        _, first, place = np.unique(
-            np.round(points, 9) + 0.0, axis=0, return_index=True, return_inverse=True
-        )
+        """The grid of cells at ``lat`` and ``lon`` (cells,), in degrees; NaN for cells without a
+        place.
+
+        Cells of one place, to a centimetre on the Earth, become one point, that of the first.
+        ``turns_of_axes``, complex, turn components along the axes of the cells to east and north.
+        """
+        has_place = np.flatnonzero(np.isfinite(lat) & np.isfinite(lon))
+        cells = Globe(lat[has_place], lon[has_place])
+        first, point = _first_of_each_place(cells.points)
         if not len(first):
             raise InvalidInputError("the dataset has no place with finite latitude and longitude.")
-        place, first = (
-            np.argsort(np.argsort(first))[place.ravel()],
-            np.sort(first),
-        )  # in the order of the cells
-        cell, turns = np.full(len(lat), -1), np.ones(len(lat), complex)
-        cell[there], chosen = place, there[first]
-        east = np.einsum(
-            "nxa,nx->na", frames[first][place], frames[:, :, 0]
-        )  # at a pole, frames differ
-        turns[there] = east @ np.array([1.0, 1j])
+        chosen = has_place[first]
+        point_of_cell = np.full(len(lat), -1)
+        point_of_cell[has_place] = point
+        turns = np.ones(len(lat), complex)
+        turns[has_place] = _turns_between(cells.frames[first][point], cells.frames)
         turns[chosen] = 1.0  # to the last bit
-        return cls(lat[chosen], lon[chosen], dims, tuple(shape), cell, turns * angles, axes)
+        return cls(
+            globe=Globe(lat[chosen], lon[chosen]),
+            dims=dims,
+            shape=tuple(shape),
+            cell=point_of_cell,
+            turns=turns * turns_of_axes,
+            axes=axes,
+        )
 
     def __repr__(self) -> str:
-        kind = "regular" if self.axes else "curvilinear" if len(self.dims) > 1 else "unstructured"
+        if self.axes:
+            layout = "regular"
+        elif len(self.dims) > 1:
+            layout = "curvilinear"
+        else:
+            layout = "unstructured"
         sizes = " x ".join(f"{d} {m}" for d, m in zip(self.dims, self.shape, strict=True))
-        return f"Grid({kind}, {sizes}, {len(self)} points)"
+        return f"Grid({layout}, {sizes}, {len(self)} points)"
 
     def __len__(self) -> int:
-        return len(self.lat)
+        return len(self.globe)
+
+    @property
+    def lat(self) -> np.ndarray:
+        """Degrees, ``(n,)``."""
+        return self.globe.lat
+
+    @property
+    def lon(self) -> np.ndarray:
+        """Degrees, ``(n,)``."""
+        return self.globe.lon
+
+    @property
+    def points(self) -> np.ndarray:
+        """On the unit sphere, ``(n, 3)``."""
+        return self.globe.points
+
+    @property
+    def frames(self) -> np.ndarray:
+        """Unit vectors east and north, ``(n, 3, 2)``."""
+        return self.globe.frames
+
+    def bundle(self, **scale: Any) -> TangentBundle:
+        """The tangent bundle of the points, as a cloud on the globe; ``scale`` are options such as
+        ``neighbors``. The Laplacian of the cells is that of ``earth.smooth``."""
+        return self.globe.bundle(**scale)
 
     @cached_property
     def token(self) -> str:
@@ -193,14 +217,14 @@ class Grid:
         A regular grid has other cells than the same places as a list, so that its rows and columns
         count.
         """
-        parts = [self.lat, self.lon, self.cell, self.turns, np.array(self.shape)]
-        parts += [] if self.axes is None else list(self.axes)
-        digest = hashlib.sha256(b"regular" if self.axes else b"scattered")
-        for part in parts:
-            digest.update(
-                f"{part.dtype} {part.shape}".encode()
-            )  # where one array ends and the next one begins
-            digest.update(np.ascontiguousarray(part).tobytes())
+        arrays = [self.lat, self.lon, self.cell, self.turns, np.array(self.shape)]
+        digest = hashlib.sha256(b"scattered" if self.axes is None else b"regular")
+        if self.axes is not None:
+            arrays += self.axes
+        for array in arrays:
+            header = f"{array.dtype} {array.shape}"  # where one array ends and the next one begins
+            digest.update(header.encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -208,17 +232,6 @@ class Grid:
 
     def __hash__(self) -> int:
         return hash(self.token)
-
-    @cached_property
-    def points(self) -> np.ndarray:
-        """On the unit sphere, ``(n, 3)``."""
-        return latlon_frames(self.lat, self.lon)[0]
-
-    @cached_property
-    def frames(self) -> np.ndarray:
-        """Unit vectors east and north, ``(n, 3, 2)``; at a pole, those of its first cell's
-        longitude."""
-        return latlon_frames(self.lat, self.lon)[1]
 
     @cached_property
     def volumes(self) -> Volumes:
@@ -272,34 +285,33 @@ class Grid:
         self, array: np.ndarray, shape: tuple[int, ...], last: tuple[int, ...]
     ) -> np.ndarray:
         array = np.asarray(array)
-        k = len(shape) + 1
-        if array.ndim < k or array.shape[-k:-1] != shape or array.shape[-1] not in last:
+        axes = len(shape) + 1
+        if array.ndim < axes or array.shape[-axes:-1] != shape or array.shape[-1] not in last:
             sizes = ", ".join(map(str, (*shape, last[0])))
             raise ShapeError(
                 f"expected an array of shape (..., {sizes}) for {self}, got {array.shape}."
             )
-        return array if array.dtype.kind == "f" else array.astype(np.float64)
+        if array.dtype.kind != "f":
+            return array.astype(np.float64)
+        return array
 
     def to_points(self, values: np.ndarray) -> np.ndarray:
         """Numbers in cells ``(..., *shape, c)`` to means at points ``(..., n, c)``; NaN stays
         NaN."""
-        flat = values.reshape(
-            *values.shape[: values.ndim - 1 - len(self.shape)], -1, values.shape[-1]
-        )
+        leading = values.shape[: values.ndim - 1 - len(self.shape)]
+        flat = values.reshape(*leading, -1, values.shape[-1])
         if self._gather is None:
             return flat
-        columns = np.moveaxis(flat, -2, 0)
-        means = self._gather.astype(values.dtype) @ columns.reshape(len(columns), -1)
-        return np.moveaxis(means.reshape(len(self), *columns.shape[1:]), 0, -2)
+        cells_first = np.moveaxis(flat, -2, 0)
+        means = self._gather.astype(values.dtype) @ cells_first.reshape(len(cells_first), -1)
+        return np.moveaxis(means.reshape(len(self), *cells_first.shape[1:]), 0, -2)
 
     def to_cells(self, values: np.ndarray) -> np.ndarray:
         """Numbers at points ``(..., n, c)`` to all cells ``(..., *shape, c)``; NaN in cells without
         coordinates."""
-        cells = (
-            values
-            if self._gather is None
-            else np.where(self.cell[:, None] >= 0, values[..., self.cell, :], np.nan)
-        )
+        cells = values
+        if self._gather is not None:
+            cells = np.where(self.cell[:, None] >= 0, values[..., self.cell, :], np.nan)
         return cells.reshape(*values.shape[:-2], *self.shape, values.shape[-1])
 
     def to_coordinates(self, components: np.ndarray) -> np.ndarray:
@@ -309,15 +321,12 @@ class Grid:
         Three components are ambient ones. Copies of one place are averaged as vectors; NaN stays
         NaN.
         """
-        given = self._check(components, self.shape, (2, 3))
-        if given.shape[-1] == 3:
-            return np.einsum(
-                "nxa,...nx->...na", self.frames.astype(given.dtype), self.to_points(given)
-            )
-        turned = np.ascontiguousarray(given).view(
-            np.result_type(given.dtype, np.complex64)
-        ) * self._turns(given)
-        return self.to_points(turned.view(given.dtype))
+        components = self._check(components, self.shape, (2, 3))
+        if components.shape[-1] == 3:
+            frames = self.frames.astype(components.dtype)
+            return np.einsum("nxa,...nx->...na", frames, self.to_points(components))
+        vectors = _as_complex(components) * self._turns(components)
+        return self.to_points(vectors.view(components.dtype))
 
     def to_components(self, coordinates: np.ndarray, count: int = 2) -> np.ndarray:
         """East and north at the points ``(..., n, 2)`` to components in every cell's axes
@@ -325,55 +334,99 @@ class Grid:
 
         With ``count=3`` these are ambient components. Cells without coordinates are NaN.
         """
-        given = self._check(coordinates, (len(self),), (2,))
+        coordinates = self._check(coordinates, (len(self),), (2,))
         if count == 3:
-            return self.to_cells(
-                np.einsum("nxa,...na->...nx", self.frames.astype(given.dtype), given)
-            )
-        cells = np.ascontiguousarray(self.to_cells(given))
-        return (
-            cells.view(np.result_type(cells.dtype, np.complex64)) * self._turns(given).conj()
-        ).view(cells.dtype)
+            frames = self.frames.astype(coordinates.dtype)
+            return self.to_cells(np.einsum("nxa,...na->...nx", frames, coordinates))
+        cells = self.to_cells(coordinates)
+        vectors = _as_complex(cells) * self._turns(coordinates).conj()
+        return vectors.view(cells.dtype)
 
     def warn_if_copies_differ(
         self, components: np.ndarray, coordinates: np.ndarray, largest: float = 0.5
     ) -> None:
         """Warn if components in cells of one place, such as a pole, differ strongly from their mean
         ``coordinates``."""
-        copies = (self.cell >= 0) & (
-            np.bincount(self.cell[self.cell >= 0], minlength=len(self)) > 1
-        )[self.cell]
-        means = self.to_components(coordinates, components.shape[-1]).reshape(components.shape)
-        off = (components - means).reshape(-1, len(copies), components.shape[-1])[:, copies]
-        sizes = [
-            np.sqrt(np.nanmean(np.square(x).sum(axis=-1)))
-            for x in (off, coordinates)
-            if np.isfinite(x).any()
-        ]
-        if len(sizes) == 2 and sizes[0] > largest * sizes[1]:
-            text = (
-                f"vectors of {copies.sum()} cells at common places, such as a pole, differ "
-                "from their mean there by "
+        has_place = self.cell >= 0
+        cells_of_point = np.bincount(self.cell[has_place], minlength=len(self))
+        is_copy = has_place & (cells_of_point > 1)[self.cell]
+        count = components.shape[-1]
+        means = self.to_components(coordinates, count).reshape(components.shape)
+        differences = (components - means).reshape(-1, len(is_copy), count)[:, is_copy]
+        if not np.isfinite(differences).any() or not np.isfinite(coordinates).any():
+            return
+        share = _typical_length(differences) / _typical_length(coordinates)
+        if share > largest:
+            warn(
+                f"vectors of {is_copy.sum()} cells at common places, such as a pole, differ "
+                f"from their mean there by {share:.0%} of the typical length. Check these rows, or "
+                "leave them out.",
+                SuspiciousDataWarning,
             )
-            text += (
-                f"{sizes[0] / sizes[1]:.0%} of the typical length. Check these rows, or leave "
-                "them out."
-            )
-            warn(text, SuspiciousDataWarning)
 
     def _turns(self, like: np.ndarray) -> np.ndarray:
         return self.turns.reshape(*self.shape, 1).astype(np.result_type(like.dtype, np.complex64))
 
 
+def _as_complex(vectors: np.ndarray) -> np.ndarray:
+    """Arrays ``(..., 2)`` as complex numbers ``(..., 1)`` of the same precision."""
+    return np.ascontiguousarray(vectors).view(np.result_type(vectors.dtype, np.complex64))
+
+
+def _typical_length(vectors: np.ndarray) -> float:
+    """The root mean square length of vectors ``(..., c)``; NaN does not count."""
+    return np.sqrt(np.nanmean(np.square(vectors).sum(axis=-1)))
+
+
+def _first_of_each_place(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of points ``(k, 3)``, the first one at each of n places, ``(n,)`` ascending, and the number
+    of the place of each point, ``(k,)``."""
+    rounded = np.round(points, 9) + 0.0  # no negative zeros
+    _, first, place = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return np.sort(first), rank[place.ravel()]
+
+
+def _turns_between(to: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Complex numbers ``(k,)`` that turn coordinates in frames ``start`` (k, 3, 2) to those in
+    other frames at the same places: at a pole, frames differ."""
+    east = np.einsum("nxa,nx->na", to, start[:, :, 0])
+    return east @ np.array([1.0, 1j])
+
+
+def _refuse_radians_without_unit(lat: xarray.DataArray, lon: xarray.DataArray) -> None:
+    if unit_of(lat):
+        return
+    lat_fits = np.ptp(lat.values) > 2.5 and abs(lat).max() < 1.571
+    if lat_fits and 5 < np.ptp(lon.values) < 6.284:
+        raise InvalidInputError(
+            f"{lat.name} and {lon.name} look like radians. Set their units: radian or degrees."
+        )
+
+
+def _turns_of_axes(ds: xarray.Dataset, dims: tuple[str, ...], label: str) -> np.ndarray | float:
+    """Complex numbers that turn components along the axes of cells to east and north: from the
+    angle of the axes, unless components with the standard name ``label`` are eastward."""
+    angle = None if label.startswith("eastward") else find_angle(ds, dims)
+    if angle is not None:
+        return np.exp(1j * np.radians(degrees(angle)))
+    if "x" in label.split("_") or label.startswith("grid_eastward"):
+        raise InvalidInputError(
+            f"{label} is along the axes of the grid, so that their angle from east is needed: "
+            f"add a variable {ANGLES[1]!r} along {', '.join(dims)}, with units of degrees or "
+            "radians."
+        )
+    return 1.0
+
+
 def find_angle(ds: xarray.Dataset, dims: tuple[Any, ...]) -> xarray.DataArray | None:
     """The angle from east to the first axis of a grid along these dimensions, by its standard or
     usual name."""
-    here = (ds[name].transpose(*dims) for name in ds.variables if {*ds[name].dims} == {*dims})
-    return next(
-        (
-            a
-            for a in here
-            if a.attrs.get("standard_name") == ANGLES[0] or str(a.name).lower() in ANGLES
-        ),
-        None,
-    )
+    for name in ds.variables:
+        if set(ds[name].dims) != set(dims):
+            continue
+        variable = ds[name].transpose(*dims)
+        has_standard_name = variable.attrs.get("standard_name") == ANGLES[0]
+        if has_standard_name or str(variable.name).lower() in ANGLES:
+            return variable
+    return None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from ..geometry.known_frames import latlon_frames
 
 STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 """Degrees between the lines of a graticule."""
+
+MOLLWEIDE_HALF_AXES = np.sqrt([8.0, 2.0])
+"""Of the ellipse that shows the globe, whose area is that of the unit sphere."""
 
 
 @cache
@@ -24,9 +28,10 @@ def coastlines() -> np.ndarray:
     Neighbouring points are a degree apart or less, at most a few.
     """
     stored = np.load(Path(__file__).with_name("coastlines.npz"))["curve"]
-    lon, lat = np.where(stored == np.iinfo(np.int16).min, 0, stored / 100.0).T
+    is_gap = stored == np.iinfo(np.int16).min
+    lon, lat = np.where(is_gap, 0, stored / 100.0).T
     curve = latlon_frames(lat, lon)[0]
-    curve[stored[:, 0] == np.iinfo(np.int16).min] = np.nan
+    curve[is_gap[:, 0]] = np.nan
     curve.setflags(write=False)
     return curve
 
@@ -70,29 +75,19 @@ class EqualAreaMap:
     def project(self, points: np.ndarray) -> np.ndarray:
         """Points ``(..., 3)`` to the plane ``(..., 2)``; NaN outside of the map."""
         east, north, up = np.moveaxis(points @ self.axes.T, -1, 0)
-        if self.radius is None:  # solve 2 a + sin 2a = pi sin(latitude)
-            angles = np.linspace(-np.pi / 2, np.pi / 2, 2001)
-            angle = np.interp(north, (2 * angles + np.sin(2 * angles)) / np.pi, angles)
-            angle -= (2 * angle + np.sin(2 * angle) - np.pi * north) / np.maximum(
-                2 + 2 * np.cos(2 * angle), 1e-4
-            )
-            return np.sqrt(2) * np.stack(
-                [2 / np.pi * np.arctan2(east, up) * np.cos(angle), np.sin(angle)], axis=-1
-            )
-        stretch = np.where(
-            up > np.cos(np.radians(self.radius)) - 1e-9,
-            np.sqrt(2 / np.maximum(1 + up, 1e-12)),
-            np.nan,
-        )
+        if self.radius is None:
+            return _mollweide(east, north, up)
+        is_on_map = up > np.cos(np.radians(self.radius)) - 1e-9
+        stretch = np.where(is_on_map, np.sqrt(2 / np.maximum(1 + up, 1e-12)), np.nan)
         return stretch[..., None] * np.stack([east, north], axis=-1)
 
     def outline(self) -> np.ndarray:
         """The edge of the map, ``(k, 2)``."""
         angle = np.linspace(0, 2 * np.pi, 361)
-        sides = (
-            np.sqrt([8.0, 2.0]) if self.radius is None else 2 * np.sin(np.radians(self.radius) / 2)
-        )
-        return sides * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        if self.radius is None:
+            return MOLLWEIDE_HALF_AXES * circle
+        return 2 * np.sin(np.radians(self.radius) / 2) * circle
 
     def project_vectors(
         self, points: np.ndarray, vectors: np.ndarray, step: float = 1e-5
@@ -105,12 +100,12 @@ class EqualAreaMap:
         """
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         along = step * vectors / np.maximum(length, 1e-300)
-        behind, here, ahead = (self.project(points + k * along) for k in (-1, 0, 1))
-        back, forth = (
-            np.linalg.norm(move, axis=1, keepdims=True) for move in (here - behind, ahead - here)
-        )
-        move = np.where(forth <= back, ahead - here, here - behind)
-        return length * move / np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-300)
+        here = self.project(points)
+        forward = self.project(points + along) - here
+        backward = here - self.project(points - along)
+        is_forward_shorter = _lengths(forward) <= _lengths(backward)
+        move = np.where(is_forward_shorter, forward, backward)
+        return length * move / np.maximum(_lengths(move), 1e-300)
 
     def unproject(self, plane: np.ndarray) -> np.ndarray:
         """Places of the plane ``(..., 2)`` to points of the sphere ``(..., 3)``; NaN outside of the
@@ -122,18 +117,13 @@ class EqualAreaMap:
         """
         x, y = np.moveaxis(np.asarray(plane, dtype=float), -1, 0)
         if self.radius is None:
-            inside = x**2 / 8 + y**2 / 2 < 1
-            angle = np.arcsin(np.where(inside, y, 0.0) / np.sqrt(2))
-            north = (2 * angle + np.sin(2 * angle)) / np.pi
-            turn = np.pi * np.where(inside, x, 0.0) / (np.sqrt(8) * np.cos(angle))
-            flat = np.sqrt(1 - north**2)
-            local = np.stack([flat * np.sin(turn), north, flat * np.cos(turn)], axis=-1)
+            is_on_map, local = _from_mollweide(x, y)
         else:
             square = x**2 + y**2
-            inside = square < 4 * np.sin(np.radians(self.radius) / 2) ** 2
-            shrink = np.sqrt(1 - np.where(inside, square, 0.0) / 4)
+            is_on_map = square < 4 * np.sin(np.radians(self.radius) / 2) ** 2
+            shrink = np.sqrt(1 - np.where(is_on_map, square, 0.0) / 4)
             local = np.stack([shrink * x, shrink * y, 1 - square / 2], axis=-1)
-        return np.where(inside[..., None], local, np.nan) @ self.axes
+        return np.where(is_on_map[..., None], local, np.nan) @ self.axes
 
     def coastline(self) -> np.ndarray:
         """Coastlines as one curve ``(k, 2)``, with gaps of NaN."""
@@ -142,9 +132,10 @@ class EqualAreaMap:
     def graticule(self) -> np.ndarray:
         """Parallels and meridians as one curve ``(k, 2)``, with gaps of NaN."""
         gap = np.full((1, 2), np.nan)
-        return np.concatenate(
-            [part for *_, curve in self._lines() for part in (_broken(curve), gap)]
-        )
+        curves = []
+        for line in self._lines():
+            curves += [_broken(line.curve), gap]
+        return np.concatenate(curves)
 
     def labels(self, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray, bool]]:
         """Names of the lines of the graticule in a box: text, place ``(2,)``, and whether it is a
@@ -153,53 +144,111 @@ class EqualAreaMap:
         Parallels are named where they leave the box to the left, meridians where they leave it
         below, or on the globe every other one at the equator.
         """
-        found, world = [], self.radius is None
-        for degrees, parallel, curve in self._lines():
-            axis = 0 if parallel else 1
-            inside = curve[((curve >= low) & (curve <= high)).all(axis=1)]
-            if world and not parallel:
-                inside = self.project(latlon_frames(np.zeros(1), np.array([degrees]))[0])
-                inside = inside[: 0 if degrees % 60 or abs(inside[0, 0]) > 2.8 else 1]
-            if not len(inside):
-                continue
-            place = inside[np.argmin(inside[:, axis])]
-            if not world and place[axis] > low[axis] + 0.05 * (high - low)[axis]:
-                continue
-            degrees = (degrees + 180) % 360 - 180
-            side = "" if degrees in (0, -180) else ("SN" if parallel else "WE")[degrees > 0]
-            found.append((f"{abs(degrees):g}°{side}", place, parallel))
-        return found
+        labels = []
+        for line in self._lines():
+            if self.radius is None and not line.is_parallel:
+                place = self._crossing_of_equator(line)
+            else:
+                place = self._end_in_box(line, low, high)
+            if place is not None:
+                labels.append((line.name, place, line.is_parallel))
+        return labels
 
-    def _lines(self) -> Iterator[tuple[float, bool, np.ndarray]]:
-        """A few parallels and meridians: their degrees, whether it is a parallel, and curves
-        ``(k, 2)``."""
-        height, width = (
-            90.0 + abs(self.lat) if self.radius is None else self.radius,
-            180.0,
-        )  # from the centre
-        if self.radius is not None and abs(self.lat) + self.radius <= 85:
-            width = float(
-                np.degrees(
-                    np.arcsin(np.sin(np.radians(self.radius)) / np.cos(np.radians(self.lat)))
-                )
-            )
-        lat, lon = (
-            np.linspace(m - h, m + h, 361) for m, h in ((self.lat, height), (self.lon, width))
-        )
-        for middle, half, parallel in ((self.lat, height, True), (self.lon, width, False)):
-            step = next((s for s in STEPS if s >= half / 4), 30.0)
-            for degrees in step * np.arange(
-                np.ceil((middle - half) / step), (middle + half) / step
-            ):
-                fixed = np.full(len(lat), degrees)
-                if not parallel:
-                    yield (
-                        float(degrees),
-                        False,
-                        self.project(latlon_frames(np.clip(lat, -90, 90), fixed)[0]),
-                    )
-                elif abs(degrees) < 90:
-                    yield float(degrees), True, self.project(latlon_frames(fixed, lon)[0])
+    def _crossing_of_equator(self, line: GraticuleLine) -> np.ndarray | None:
+        """Where every other meridian crosses the equator of the globe, ``(2,)``, unless near the
+        edge."""
+        place = self.project(latlon_frames(np.zeros(1), np.array([line.degrees]))[0])[0]
+        if line.degrees % 60 or abs(place[0]) > 2.8:
+            return None
+        return place
+
+    def _end_in_box(
+        self, line: GraticuleLine, low: np.ndarray, high: np.ndarray
+    ) -> np.ndarray | None:
+        """Where a parallel leaves a box to the left, or a meridian below, ``(2,)``; None if the
+        line is not in the box, or on a map of a region ends before."""
+        axis = 0 if line.is_parallel else 1
+        is_inside = ((line.curve >= low) & (line.curve <= high)).all(axis=1)
+        inside = line.curve[is_inside]
+        if not len(inside):
+            return None
+        place = inside[np.argmin(inside[:, axis])]
+        margin = 0.05 * (high - low)[axis]
+        if self.radius is not None and place[axis] > low[axis] + margin:
+            return None
+        return place
+
+    def _lines(self) -> Iterator[GraticuleLine]:
+        """A few parallels, then meridians."""
+        height, width = self._extent()
+        lat = np.linspace(self.lat - height, self.lat + height, 361)
+        lon = np.linspace(self.lon - width, self.lon + width, 361)
+        for degrees in _round_degrees(self.lat, height):
+            if abs(degrees) < 90:
+                points = latlon_frames(np.full(len(lon), degrees), lon)[0]
+                yield GraticuleLine(float(degrees), True, self.project(points))
+        for degrees in _round_degrees(self.lon, width):
+            points = latlon_frames(np.clip(lat, -90, 90), np.full(len(lat), degrees))[0]
+            yield GraticuleLine(float(degrees), False, self.project(points))
+
+    def _extent(self) -> tuple[float, float]:
+        """Degrees of latitude and of longitude from the centre to the edge of the map."""
+        if self.radius is None:
+            return 90.0 + abs(self.lat), 180.0
+        if abs(self.lat) + self.radius > 85:
+            return self.radius, 180.0
+        ratio = np.sin(np.radians(self.radius)) / np.cos(np.radians(self.lat))
+        return self.radius, float(np.degrees(np.arcsin(ratio)))
+
+
+class GraticuleLine(NamedTuple):
+    """A parallel or a meridian, at ``degrees``, and its ``curve`` (k, 2) on a map."""
+
+    degrees: float
+    is_parallel: bool
+    curve: np.ndarray
+
+    @property
+    def name(self) -> str:
+        """Such as 30°N."""
+        degrees = (self.degrees + 180) % 360 - 180
+        if degrees in (0, -180):
+            return f"{abs(degrees):g}°"
+        sides = "SN" if self.is_parallel else "WE"
+        return f"{abs(degrees):g}°{sides[degrees > 0]}"
+
+
+def _round_degrees(middle: float, half: float) -> np.ndarray:
+    """A few round numbers within ``half`` of the middle."""
+    step = next((step for step in STEPS if step >= half / 4), STEPS[-1])
+    return step * np.arange(np.ceil((middle - half) / step), (middle + half) / step)
+
+
+def _mollweide(east: np.ndarray, north: np.ndarray, up: np.ndarray) -> np.ndarray:
+    r"""Mollweide's projection ``(..., 2)``; its angle a solves
+    :math:`2 a + \sin 2a = \pi \sin \varphi`, by interpolation and a step of Newton."""
+    angles = np.linspace(-np.pi / 2, np.pi / 2, 2001)
+    angle = np.interp(north, (2 * angles + np.sin(2 * angles)) / np.pi, angles)
+    residual = 2 * angle + np.sin(2 * angle) - np.pi * north
+    angle -= residual / np.maximum(2 + 2 * np.cos(2 * angle), 1e-4)
+    x = 2 / np.pi * np.arctan2(east, up) * np.cos(angle)
+    return np.sqrt(2) * np.stack([x, np.sin(angle)], axis=-1)
+
+
+def _from_mollweide(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which places of the plane lie on the map, and east, north and up there, ``(..., 3)``."""
+    is_on_map = x**2 / 8 + y**2 / 2 < 1
+    angle = np.arcsin(np.where(is_on_map, y, 0.0) / np.sqrt(2))
+    north = (2 * angle + np.sin(2 * angle)) / np.pi
+    turn = np.pi * np.where(is_on_map, x, 0.0) / (np.sqrt(8) * np.cos(angle))
+    horizontal = np.sqrt(1 - north**2)
+    return is_on_map, np.stack(
+        [horizontal * np.sin(turn), north, horizontal * np.cos(turn)], axis=-1
+    )
+
+
+def _lengths(vectors: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def _broken(curve: np.ndarray) -> np.ndarray:

@@ -27,8 +27,9 @@ from ..errors import (
 )
 from ..files import read_tensors, write_tensors
 from . import RADIUS, radians
-from .blocks import GridFields, described, like
+from .blocks import Computation, compute_blocks
 from .grid import Grid, find_angle
+from .gridfields import GridFields, with_attributes_of, with_history
 from .triangles import Triangulation, central_angles, transports
 from .xarrays import standard_name
 
@@ -56,35 +57,49 @@ class Kriging:
     def predict(
         self, source: Grid, rows: np.ndarray, target: Grid, fields: np.ndarray
     ) -> np.ndarray:
-        """Coordinates ``(t, n, 2)`` to means and standard deviations along the axes of cells,
-        ``(t, *shape, 4)``."""
+        """Coordinates ``(t, m, 2)`` at the points ``rows`` of the source to means and standard
+        deviations along the axes of cells, ``(t, *shape, 4)``."""
+        estimator = self._new_estimator()
+        noise = self._noise_at(rows, len(source))
+        axes = _axes_of_cells(target)
+        vectors = np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float))
+        predictions = []
+        for field in vectors:
+            estimator.fit(source.points[rows], field, noise)
+            mean, covariance = estimator.predict(target.points, return_cov=True)
+            in_cells = target.to_cells(covariance.reshape(-1, 9)).reshape(*target.shape, 3, 3)
+            variance = np.einsum("...da,...de,...ea->...a", axes, in_cells, axes)
+            means = np.einsum("...da,...d->...a", axes, target.to_cells(mean))
+            std = np.sqrt(np.maximum(variance, 0.0))
+            predictions.append(np.concatenate([means, std], axis=-1))
+        return np.stack(predictions)
+
+    def _new_estimator(self) -> Any:
+        """An estimator of its own for each block: blocks run side by side."""
         from sklearn.base import clone
 
         from ..estimators import FieldInterpolator
         from .covariances import Earth
 
-        # blocks run side by side
-        estimator = clone(self.estimator or FieldInterpolator(manifold=Earth()))
-        if np.shape(self.noise_std) not in ((), (len(source),)):
+        return clone(self.estimator or FieldInterpolator(manifold=Earth(), random_state=self.seed))
+
+    def _noise_at(self, rows: np.ndarray, n: int) -> Any:
+        """The standard errors at the points ``rows`` of n: a number, or one for each, or None."""
+        shape = np.shape(self.noise_std)
+        if shape not in ((), (n,)):
             raise ShapeError(
-                f"noise_std must be a number or one for each of {len(source)} points of the source."
+                argument="noise_std",
+                expected=f"a number or one for each of {n} points of the source",
             )
-        noise = (
-            np.asarray(self.noise_std, float)[rows] if np.ndim(self.noise_std) else self.noise_std
-        )
-        axes, found = (
-            np.moveaxis(target.to_components(target.frames.swapaxes(0, 1)), 0, -2),
-            [],
-        )  # of each cell
-        for vectors in np.einsum("nda,tna->tnd", source.frames[rows], fields.astype(float)):
-            mean, spread = estimator.fit(source.points[rows], vectors, noise).predict(
-                target.points, return_cov=True
-            )
-            spread = target.to_cells(spread.reshape(-1, 9)).reshape(*target.shape, 3, 3)
-            variance = np.einsum("...da,...de,...ea->...a", axes, spread, axes)
-            means = np.einsum("...da,...d->...a", axes, target.to_cells(mean))
-            found.append(np.concatenate([means, np.sqrt(np.maximum(variance, 0.0))], axis=-1))
-        return np.stack(found)
+        if not shape:
+            return self.noise_std
+        return np.asarray(self.noise_std, float)[rows]
+
+
+def _axes_of_cells(grid: Grid) -> np.ndarray:
+    """The unit vectors ``(*shape, 3, 2)`` along the axes of each cell."""
+    coordinates = grid.frames.swapaxes(0, 1)  # of the three unit vectors of space
+    return np.moveaxis(grid.to_components(coordinates), 0, -2)
 
 
 class Regridder:
@@ -137,10 +152,10 @@ class Regridder:
     ):
         if method != "linear" and not isinstance(method, Kriging):
             raise InvalidInputError(f"method must be 'linear' or Kriging(), got {method!r}.")
-        self._method, self._limit = (
-            method,
-            np.inf if beyond is None else radians(beyond) * RADIUS / 1000,
-        )
+        self._limit = np.inf
+        if beyond is not None:
+            self._limit = radians(beyond) * RADIUS / 1000
+        self._method = method
         self._set_grids(source, target, vectors)
         self.weights: Any = None
         self._rows = np.flatnonzero(self._with_data(source))
@@ -148,44 +163,59 @@ class Regridder:
             raise NonFiniteError(
                 "no point of the source has data. Check its variables and fill values."
             )
-        points, places = self.source.points[self._rows], self.target.points
         if isinstance(method, Kriging):
-            self.distance = (
-                central_angles(points[cKDTree(points).query(places)[1]], places) * RADIUS / 1000
-            )
-            return
-        triangles = Triangulation(points)
+            tree = cKDTree(self.source.points[self._rows])
+            nearest = self._rows[tree.query(self.target.points)[1]]
+            self.distance = self._distance_to(nearest)
+        else:
+            self._set_weights(refuse_outside=beyond is None)
+
+    def _set_weights(self, refuse_outside: bool) -> None:
+        """Weights in the triangles of the points with data, and distances to these."""
+        places = self.target.points
+        triangles = Triangulation(self.source.points[self._rows])
         corners, shares, inside = triangles.locate(places)
-        inside &= np.isin(cKDTree(self.source.points).query(places)[1], self._rows)  # not on land
-        corners[~inside], shares[~inside] = (
-            triangles.tree.query(places[~inside])[1][:, None],
-            (1.0, 0.0, 0.0),
-        )
-        self.distance = (
-            np.where(inside, 0.0, central_angles(points[corners[:, 0]], places)) * RADIUS / 1000
-        )
-        if beyond is None and not inside.all():
+        nearest_is_land = ~np.isin(cKDTree(self.source.points).query(places)[1], self._rows)
+        inside &= ~nearest_is_land
+        corners[~inside] = triangles.tree.query(places[~inside])[1][:, None]
+        shares[~inside] = (1.0, 0.0, 0.0)
+        numbers = self._rows[corners]
+        self.distance = np.where(inside, 0.0, self._distance_to(numbers[:, 0]))
+        if refuse_outside and not inside.all():
             raise OutsideSourceError(
                 f"{(~inside).sum()} of {len(places)} places lie outside of the source, up to "
                 f"{self.distance.max():.0f} km from its data. "
                 'Use beyond="100 km" to take the nearest vector up to that distance, and NaN '
                 "further away; beyond=0 gives NaN in all of them."
             )
-        numbers, starts = self._rows[corners], np.arange(0, corners.size + 1, 3)
         carried = shares * transports(self.target.frames[:, None], self.source.frames[numbers])
-        shape = len(places), len(self.source)
-        self.weights = sparse.csr_array((carried.ravel(), numbers.ravel(), starts), shape=shape)
+        row_starts = np.arange(0, numbers.size + 1, 3)
+        self.weights = sparse.csr_array(
+            (carried.ravel(), numbers.ravel(), row_starts), shape=(len(places), len(self.source))
+        )
         self.weights.eliminate_zeros()  # they would keep NaN
+
+    def _distance_to(self, numbers: np.ndarray) -> np.ndarray:
+        """Kilometres ``(m,)`` from each place of the target to a point of the source."""
+        return central_angles(self.source.points[numbers], self.target.points) * RADIUS / 1000
 
     def _set_grids(
         self, source: xarray.Dataset | Grid, target: xarray.Dataset, vectors: Sequence[str] = ()
     ) -> None:
         self._vectors = vectors
-        self.source = source if isinstance(source, Grid) else GridFields.of(source, vectors).grid
+        if isinstance(source, Grid):
+            self.source = source
+        else:
+            self.source = GridFields.of(source, vectors).grid
         self.target = Grid.of(target)
-        self._angle = None if self.target.axes else find_angle(target, self.target.dims)
-        own = {str(name): c.variable for name, c in target.coords.items() if c.dims}
-        self._coords = {name: c for name, c in own.items() if {*c.dims} <= {*self.target.dims}}
+        self._angle = None
+        if not self.target.axes:
+            self._angle = find_angle(target, self.target.dims)
+        self._coords = {
+            str(name): coordinate.variable
+            for name, coordinate in target.coords.items()
+            if coordinate.dims and set(coordinate.dims) <= set(self.target.dims)
+        }
         if self._angle is not None:
             self._coords[str(self._angle.name)] = self._angle.variable
 
@@ -193,12 +223,13 @@ class Regridder:
         """Which points of the source have a value in its first field."""
         if isinstance(source, Grid):
             return np.ones(len(source), bool)
-        fields, dims = GridFields.of(source, self._vectors), self.source.dims
-        first = (
-            a.isel({d: 0 for d in a.dims if d not in dims}).transpose(*dims)
-            for a in fields.arrays()
-        )
-        return np.isfinite(next(fields.batches([a.values for a in first]))[0]).all(axis=-1)
+        fields = GridFields.of(source, self._vectors)
+        dims = self.source.dims
+        first_field = []
+        for component in fields.arrays():
+            start = {dim: 0 for dim in component.dims if dim not in dims}
+            first_field.append(component.isel(start).transpose(*dims).values[None])
+        return np.isfinite(fields.reader.read(first_field)[0]).all(axis=-1)
 
     def __repr__(self) -> str:
         return f"Regridder({self.source} to {self.target})"
@@ -211,6 +242,25 @@ class Regridder:
         the first field of the source had, places around it are missing.
         """
         fields = GridFields.of(ds, vectors or self._vectors)
+        self._check(fields)
+        regridding = Regridding(self, fields.names, fields.dtype)
+        variables = compute_blocks(fields, regridding, resized=self.source.dims)
+        new = {}
+        for name, variable in zip(regridding.names, variables, strict=True):
+            original = fields.ds[name.removesuffix("_std")]
+            new[name] = with_attributes_of(original, variable)
+            self._set_name(
+                new[name],
+                original,
+                is_std=name not in fields.names,
+                is_ambient=len(fields.names) == 3,
+            )
+        on_source = [name for name in ds.variables if set(ds[name].dims) & set(self.source.dims)]
+        result = ds.drop_vars(on_source).assign(new).assign_coords(self._coords)
+        return with_history(result, f"regrid to {self.target}")
+
+    def _check(self, fields: GridFields) -> None:
+        """Refuse fields that the weights are not made for."""
         if fields.grid != self.source:
             raise ShapeError(
                 f"the field is on {fields.grid}, not on the grid of the source, {self.source}."
@@ -219,79 +269,109 @@ class Regridder:
             raise InvalidInputError(
                 "kriging takes components east and north, not three ambient ones."
             )
-        if clash := {*fields.ds[fields.names[0]].dims} - {*self.source.dims} & {*self.target.dims}:
+        leading = set(fields.ds[fields.names[0]].dims) - set(self.source.dims)
+        clash = leading & set(self.target.dims)
+        if clash:
             raise ShapeError(
                 f"{', '.join(map(str, clash))} is a dimension of the field and of the target. "
                 "Rename one."
             )
-        count = len(fields.names)
-        names = [*fields.names, *(f"{name}_std" for name in fields.names if self.weights is None)]
 
-        def one(batch: np.ndarray) -> np.ndarray:
-            return np.moveaxis(self._cells(batch, count).astype(fields.dtype, copy=False), -1, 0)
+    def _set_name(
+        self, variable: xarray.DataArray, original: xarray.DataArray, is_std: bool, is_ambient: bool
+    ) -> None:
+        """The long or the standard name of a result, whose axes may be other ones than those of the
+        original."""
+        name = str(variable.attrs.pop("standard_name", ""))
+        if is_std:
+            variable.attrs["long_name"] = f"standard deviation of {original.name}"
+            return
+        if not is_ambient:
+            name = standard_name(name, along_axes=self._angle is not None)
+        if name:
+            variable.attrs["standard_name"] = name
 
-        sizes = dict(zip(self.target.dims, self.target.shape, strict=True))
-        new = dict(
-            zip(names, fields.lazily(one, len(names), sizes, exclude=self.source.dims), strict=True)
-        )
-        for name, variable in new.items():
-            original = fields.ds[name.removesuffix("_std")]
-            attrs = like(variable, original).attrs
-            known = str(attrs.pop("standard_name", ""))
-            if name not in fields.names:
-                attrs["long_name"] = f"standard deviation of {original.name}"
-            elif known := known if count == 3 else standard_name(known, self._angle is not None):
-                attrs["standard_name"] = known
-        others = ds.drop_vars(
-            [name for name in ds.variables if {*ds[name].dims} & {*self.source.dims}]
-        )
-        return described(others.assign(new).assign_coords(self._coords), f"regrid to {self.target}")
-
-    def _cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
-        """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells, and their
-        standard deviations."""
-        far = self.distance > self._limit
+    def to_cells(self, coordinates: np.ndarray, count: int) -> np.ndarray:
+        """Tangent coordinates ``(t, n, 2)`` to ``count`` components in the cells of the target,
+        followed by their standard deviations with ``Kriging``."""
+        is_far = self.distance > self._limit
         if isinstance(self._method, Kriging):
-            found = self._method.predict(
+            predictions = self._method.predict(
                 self.source, self._rows, self.target, coordinates[:, self._rows]
             )
-            return np.where(self.target.to_cells(far[:, None]), np.nan, found)
+            return np.where(self.target.to_cells(is_far[:, None]), np.nan, predictions)
         vectors = np.ascontiguousarray((coordinates[..., 0] + 1j * coordinates[..., 1]).T)
-        found = (self.weights.astype(vectors.dtype, copy=False) @ vectors).T
-        found[:, far] = np.nan
-        return self.target.to_components(np.stack([found.real, found.imag], axis=-1), count)
+        carried = (self.weights.astype(vectors.dtype, copy=False) @ vectors).T
+        carried[:, is_far] = np.nan
+        at_points = np.stack([carried.real, carried.imag], axis=-1)
+        return self.target.to_components(at_points, count)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the weights to a safetensors file, atomically."""
         if self.weights is None:
             raise InvalidInputError("kriging has no weights to save: it is fitted to every field.")
-        arrays = {key: getattr(self.weights, key) for key in ("indices", "indptr")}
-        arrays |= {"data": self.weights.data.view(float), "distance": self.distance}
-        tensors = {key: torch.tensor(a) for key, a in arrays.items()}
-        write_tensors(
-            path, KIND, tensors, [self.source.token, self.target.token, float(self._limit)]
-        )
+        tensors = {
+            "indices": torch.tensor(self.weights.indices),
+            "indptr": torch.tensor(self.weights.indptr),
+            "data": torch.tensor(self.weights.data.view(float)),
+            "distance": torch.tensor(self.distance),
+        }
+        notes = [self.source.token, self.target.token, float(self._limit)]
+        write_tensors(path, KIND, tensors, notes)
 
     @classmethod
     def load(
         cls, path: str | os.PathLike, source: xarray.Dataset | Grid, target: xarray.Dataset
     ) -> Regridder:
         """Read the weights that ``save`` wrote, for the same two grids."""
-        new, (tensors, notes) = cls.__new__(cls), read_tensors(path, KIND)
-        new._method = "linear"
-        new._set_grids(source, target)
-        *tokens, new._limit = notes
-        if tokens != [new.source.token, new.target.token]:
+        tensors, notes = read_tensors(path, KIND)
+        regridder = cls.__new__(cls)
+        regridder._method = "linear"
+        regridder._set_grids(source, target)
+        *tokens, regridder._limit = notes
+        if tokens != [regridder.source.token, regridder.target.token]:
             raise ShapeError(
-                f"the weights in {path} belong to other grids than {new.source} and {new.target}."
+                f"the weights in {path} belong to other grids than {regridder.source} and "
+                f"{regridder.target}."
             )
         try:
-            data, *places, new.distance = (
-                tensors[key].numpy() for key in ("data", "indices", "indptr", "distance")
-            )
-            new.weights = sparse.csr_array(
-                (data.view(complex), *places), shape=(len(new.target), len(new.source))
+            arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
+            regridder.distance = arrays["distance"]
+            regridder.weights = sparse.csr_array(
+                (arrays["data"].view(complex), arrays["indices"], arrays["indptr"]),
+                shape=(len(regridder.target), len(regridder.source)),
             )
         except (KeyError, ValueError) as error:
             raise DamagedFileError(f"{path} holds no weights ({error!r:.200}).") from error
-        return new
+        return regridder
+
+
+@dataclass(frozen=True, eq=False)
+class Regridding(Computation):
+    """Fields with the components ``components`` in the cells of the target of a regridder."""
+
+    regridder: Regridder
+    components: tuple[str, ...]
+    dtype: np.dtype
+
+    @property
+    def names(self) -> list[str]:
+        """Of the results: the components, and with ``Kriging`` their standard deviations."""
+        names = list(self.components)
+        if self.regridder.weights is None:
+            names += [f"{name}_std" for name in self.components]
+        return names
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        target = self.regridder.target
+        return dict(zip(target.dims, target.shape, strict=True))
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    def __call__(self, batch: np.ndarray) -> list[np.ndarray]:
+        cells = self.regridder.to_cells(batch, len(self.components))
+        cells = cells.astype(self.dtype, copy=False)
+        return [cells[..., k] for k in range(cells.shape[-1])]

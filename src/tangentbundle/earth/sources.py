@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import lzma
 import os
@@ -19,6 +20,10 @@ from .wind import WindData, from_grid, from_xarray
 
 if TYPE_CHECKING:
     import xarray
+
+
+CLASSIC_NETCDF = (b"CDF\x01", b"CDF\x02")
+"""How such files begin."""
 
 
 def load_wind(
@@ -48,28 +53,29 @@ def load_wind(
     """
     if source is None:
         return _embedded()
-    if isinstance(source, str | Path):
-        with open_dataset(Path(source)) as ds:
+    if not isinstance(source, str | Path):
+        return from_xarray(source, provenance, u, v)
+    with open_dataset(Path(source)) as ds:
+        if not provenance:
             title = ds.attrs.get("title") or ds.attrs.get("source")
-            name = Path(source).name
-            return from_xarray(ds, provenance or (f"{name}: {title}" if title else name), u, v)
-    return from_xarray(source, provenance, u, v)
+            provenance = Path(source).name
+            if title:
+                provenance += f": {title}"
+        return from_xarray(ds, provenance, u, v)
 
 
 def _embedded() -> WindData:
     content = lzma.decompress(Path(__file__).with_name("navy_wind.nc.xz").read_bytes())
     with netcdf_file(io.BytesIO(content)) as file:
-        hours, lat, lon = (
-            np.array(file.variables[name][:], np.float64) for name in ("time", "lat", "lon")
-        )
-        wind = np.stack(
-            [file.variables[name][:] * file.variables[name].scale_factor for name in "uv"], axis=-1
-        )
+        variables = file.variables
+        hours = np.array(variables["time"][:], np.float64)
+        lat = np.array(variables["lat"][:], np.float64)
+        lon = np.array(variables["lon"][:], np.float64)
+        components = [variables[name][:] * variables[name].scale_factor for name in "uv"]
         provenance = file.source.decode()
-    times = np.datetime64("1980-01-14T14:00:00", "s") + np.rint(hours * 3600).astype(
-        "timedelta64[s]"
-    )
-    return from_grid(times, lat, lon, wind, provenance)
+    seconds = np.rint(hours * 3600).astype("timedelta64[s]")
+    times = np.datetime64("1980-01-14T14:00:00", "s") + seconds
+    return from_grid(times, lat, lon, np.stack(components, axis=-1), provenance)
 
 
 def wind_folder() -> Path:
@@ -102,13 +108,13 @@ def fetch_ncep(
             f"the reanalysis begins in 1948: expected a year from then on, got {year!r}."
         )
     base = "https://downloads.psl.noaa.gov/Datasets/ncep.reanalysis/Dailies/surface"
-    parts = {}
-    for name, known in zip(("uwnd", "vwnd"), sha256, strict=True):
+    components = []
+    for name, checksum in zip(("uwnd", "vwnd"), sha256, strict=True):
         check = partial(_check_daily_means, name=name, year=int(year))
-        path = fetch(f"{name}.sig995.{year}.nc", base, cache=cache, sha256=known, check=check)
+        path = fetch(f"{name}.sig995.{year}.nc", base, cache=cache, sha256=checksum, check=check)
         with open_dataset(path) as ds:
-            parts[name] = ds[name].load()
-    both = extra("xarray", "fetch_ncep").merge(list(parts.values()), join="exact")
+            components.append(ds[name].load())
+    both = extra("xarray", "fetch_ncep").merge(components, join="exact")
     return load_wind(
         both, provenance=f"NCEP/NCAR reanalysis, daily means of {year}, sig995, NOAA PSL"
     )
@@ -117,21 +123,19 @@ def fetch_ncep(
 def _check_daily_means(path: Path, name: str, year: int, max_speed: float = 150.0) -> None:
     """Refuse a file without the daily means of one component of the wind in one year, in m/s."""
     with open_dataset(path) as ds:
-        days = (
-            ds["time"].values.astype("datetime64[D]")
-            if name in ds
-            else np.zeros(0, "datetime64[D]")
-        )
-        daily = np.datetime64(f"{year}-01-01", "D") + np.arange(len(days))
-        good = (
-            0 < len(days) <= 366
-            and np.array_equal(days, daily)
-            and float(abs(ds[name]).max()) < max_speed
-        )
-    if not good:
+        is_good = name in ds and _is_daily(ds["time"].values, year)
+        is_good = is_good and float(abs(ds[name]).max()) < max_speed
+    if not is_good:
         raise DamagedFileError(
             f"expected {name} for each day from {year}-01-01 on, below {max_speed:g} m/s."
         )
+
+
+def _is_daily(times: np.ndarray, year: int) -> bool:
+    """Whether times are the days from the first one of a year on, at most a year."""
+    days = times.astype("datetime64[D]")
+    expected = np.datetime64(f"{year}-01-01", "D") + np.arange(len(days))
+    return 0 < len(days) <= 366 and np.array_equal(days, expected)
 
 
 def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
@@ -148,29 +152,45 @@ def open_dataset(path: Path, **options: Any) -> xarray.Dataset:
         raise InvalidInputError(
             f"expected a file of wind, but {path} does not exist. Check the path."
         )
-    if files != [path] or "chunks" in options:
+    is_pattern = files != [path]
+    if is_pattern or "chunks" in options:
         extra("dask", "Reading several files, or one in blocks", "cluster")
     try:
-        if files != [path]:
+        if is_pattern:
             return xarray.open_mfdataset(files, combine="by_coords", join="exact", **options)
         if path.is_file():
-            with path.open("rb") as file:
-                if file.read(4) in (b"CDF\x01", b"CDF\x02"):
-                    netcdf_file(
-                        path, mmap=False
-                    ).close()  # xarray would read what a truncated file lacks as zeros
+            _refuse_truncated(path)
         engine = "zarr" if path.is_dir() else None  # xarray does not know .ZARR
         return xarray.open_dataset(path, engine=engine, **options)
     except (OSError, ValueError, TypeError, IndexError, ImportError) as error:
-        if "decode time" in str(error) and options.get("decode_times", True):
-            text = (
-                f"times are read as numbers, not dates: {str(error).partition('. ')[0]}. "
-                "Change these units."
-            )
-            warn(text, SuspiciousDataWarning)
-            return open_dataset(path, **options, decode_times=False)
+        # xarray raises a ValueError for times, too, and has no class of its own for them
+        if options.get("decode_times", True):
+            with contextlib.suppress(DamagedFileError):
+                undated = open_dataset(path, **options, decode_times=False)
+                if not _has_dates(undated):  # nothing but these is at fault
+                    text = f"times are read as numbers, not dates: {str(error).partition('. ')[0]}."
+                    warn(text, SuspiciousDataWarning, remedy="Change these units.")
+                    return undated
         raise DamagedFileError(
             f"{path.name} cannot be opened: it is truncated, damaged or of another format, or a "
             "package is missing (NetCDF needs netCDF4, Zarr needs zarr, GRIB needs cfgrib). "
             f"{type(error).__name__}: {str(error)[:200]}."
         ) from error
+
+
+def _has_dates(ds: xarray.Dataset) -> bool:
+    """Whether the times of a dataset, read as numbers, are dates by their units."""
+    xarray = extra("xarray", "Reading datasets")
+    try:
+        xarray.decode_cf(ds)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _refuse_truncated(path: Path) -> None:
+    """Refuse truncated files of classic NetCDF: xarray would read what they lack as zeros."""
+    with path.open("rb") as file:
+        is_classic = file.read(4) in CLASSIC_NETCDF
+    if is_classic:
+        netcdf_file(path, mmap=False).close()

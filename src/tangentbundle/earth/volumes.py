@@ -11,6 +11,7 @@ elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -137,7 +138,11 @@ def _half_widths(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     gaps = untouching(steps)
     east = np.where(gaps, np.nan, steps / 2)
     west = np.roll(east, 1)
-    alone = np.median(steps[~gaps]) / 2 if not gaps.all() else steps.min() / 2
+    touching_steps = steps[~gaps]
+    if len(touching_steps):
+        alone = np.median(touching_steps) / 2
+    else:
+        alone = steps.min() / 2
     east_or_west = np.where(np.isnan(east), west, east)
     west_or_east = np.where(np.isnan(west), east, west)
     return np.nan_to_num(east_or_west, nan=alone), np.nan_to_num(west_or_east, nan=alone)
@@ -151,57 +156,138 @@ def regular_volumes(lat: np.ndarray, lon: np.ndarray, point: np.ndarray, n: int)
     begin. Around a pole without a row they meet in the pole, opposite ones too (see
     ``_polar_link``).
     """
-    rows = np.argsort(lat)
-    columns = np.argsort(lon % 360)
-    columns = columns[
-        np.append(True, np.diff((lon % 360)[columns]) > 1e-6)
-    ]  # 0 and 360 are one longitude
-    lat, lon, point = lat[rows], lon[columns] % 360, point[np.ix_(rows, columns)]
-    sides = np.radians(_sides(lat))
-    steps = column_steps(lon)
-    east_half, west_half = _half_widths(steps)
-    widths = np.radians(east_half + west_half)
-    touching = ~untouching(steps)
-    at_pole = np.abs(lat) > 90 - 1e-6
-
-    meridional = np.sin(
-        np.diff(sides) / 2
-    )  # per row; with the parallels below, fluxes of rotations balance
-    pairs: list[np.ndarray] = []
-    weights: list[np.ndarray] = []
-    if touching.all():
-        opposite = _opposite(np.radians(lon), np.radians(east_half), np.radians(west_half))
-        for row, inner, closed in zip((0, -1), (1, -2), _reaches_pole(lat), strict=True):
-            if not closed or at_pole[row] or len(lat) == 1:
-                continue
-            link, meridional[row] = _polar_link(
-                colatitude=np.pi / 2 - np.radians(abs(lat[row])),
-                side=np.pi / 2 - abs(sides[inner]),
-                step=np.radians(abs(lat[row] - lat[inner])),
-                reach=opposite.reach,
-                otherwise=meridional[row],
-            )
-            if link > 0:
-                pairs.append(point[row][opposite.pairs])
-                weights.append(link * opposite.widths)
-
-    gap_angles = np.radians(steps)
-    across = np.outer(
-        meridional / np.cos(np.radians(lat)), gap_angles / 2 / np.square(np.sin(gap_angles / 2))
+    cells = LatLonCells.of(lat, lon, point)
+    around_poles, meridional = _links_around_poles(cells)
+    groups = [*around_poles, _links_along_rows(cells, meridional), _links_along_columns(cells)]
+    return Volumes(
+        pairs=np.concatenate([group.pairs for group in groups]),
+        weights=np.concatenate([group.weights for group in groups]),
+        areas=cells.areas(n),
+        rim=cells.rim(n),
     )
-    east = np.stack([point, np.roll(point, -1, axis=1)], axis=-1)
-    pairs.append(east[~at_pole][:, touching].reshape(-1, 2))
-    weights.append(across[~at_pole][:, touching].ravel())
 
-    along = np.outer(np.cos(sides[1:-1]) / np.sin(np.radians(np.diff(lat))), widths)
-    pairs.append(np.stack([point[:-1], point[1:]], axis=-1).reshape(-1, 2))
-    weights.append(along.ravel())
 
-    areas = np.bincount(point.ravel(), np.outer(latitude_bands(lat), widths).ravel(), n)
-    rim = np.zeros(n, bool)
-    rim[point[np.array([0, -1])[~_reaches_pole(lat)]]] = True  # a further row
-    rim[point[:, ~touching | ~np.roll(touching, 1)]] = True
-    return Volumes(np.concatenate(pairs), np.concatenate(weights), areas, rim)
+@dataclass(frozen=True, eq=False)
+class LatLonCells:
+    """The cells of a regular grid from south to north and from west to east.
+
+    Attributes:
+        lat, lon: rows and columns in degrees, ascending.
+        point: ``(rows, columns)`` the numbers of the cells.
+        sides: ``(rows + 1,)`` latitudes of the sides of rows, in radians.
+        steps: ``(columns,)`` degrees from each column to the next.
+        east_half, west_half: ``(columns,)`` degrees that cells reach to the east and to the west.
+        touching: ``(columns,)`` whether the cells of a column touch those of the next.
+    """
+
+    lat: np.ndarray
+    lon: np.ndarray
+    point: np.ndarray
+    sides: np.ndarray
+    steps: np.ndarray
+    east_half: np.ndarray
+    west_half: np.ndarray
+    touching: np.ndarray
+
+    @classmethod
+    def of(cls, lat: np.ndarray, lon: np.ndarray, point: np.ndarray) -> LatLonCells:
+        """The cells of rows and columns in any order; of several columns of one longitude, the
+        first."""
+        lon = lon % 360
+        rows = np.argsort(lat)
+        columns = np.argsort(lon)
+        is_new = np.append(True, np.diff(lon[columns]) > 1e-6)
+        columns = columns[is_new]
+        steps = column_steps(lon[columns])
+        east_half, west_half = _half_widths(steps)
+        return cls(
+            lat=lat[rows],
+            lon=lon[columns],
+            point=point[np.ix_(rows, columns)],
+            sides=np.radians(_sides(lat[rows])),
+            steps=steps,
+            east_half=east_half,
+            west_half=west_half,
+            touching=~untouching(steps),
+        )
+
+    @property
+    def widths(self) -> np.ndarray:
+        """Of the columns in radians."""
+        return np.radians(self.east_half + self.west_half)
+
+    @property
+    def is_pole(self) -> np.ndarray:
+        """Which rows are a pole."""
+        return np.abs(self.lat) > 90 - 1e-6
+
+    def areas(self, n: int) -> np.ndarray:
+        """Of n points, on the unit sphere."""
+        areas = np.outer(latitude_bands(self.lat), self.widths)
+        return np.bincount(self.point.ravel(), areas.ravel(), n)
+
+    def rim(self, n: int) -> np.ndarray:
+        """Which of n points lie where the region ends: at rows that do not reach a pole, and beside
+        gaps between columns."""
+        rim = np.zeros(n, bool)
+        last_rows = np.array([0, -1])[~_reaches_pole(self.lat)]
+        beside_gap = ~self.touching | ~np.roll(self.touching, 1)
+        rim[self.point[last_rows]] = True
+        rim[self.point[:, beside_gap]] = True
+        return rim
+
+
+class Links(NamedTuple):
+    """Pairs ``(e, 2)`` of cells that share a side, and weights ``(e,)``."""
+
+    pairs: np.ndarray
+    weights: np.ndarray
+
+
+def _links_around_poles(cells: LatLonCells) -> tuple[list[Links], np.ndarray]:
+    """Links between opposite cells of the last rows, if these meet in a pole, and the weights of
+    cells side by side of each row, ``(rows,)``, per radian of longitude."""
+    # fluxes of rotations balance with these and the sides along parallels
+    meridional = np.sin(np.diff(cells.sides) / 2)
+    links: list[Links] = []
+    if not cells.touching.all() or len(cells.lat) == 1:
+        return links, meridional
+    opposite = _opposite(
+        np.radians(cells.lon), np.radians(cells.east_half), np.radians(cells.west_half)
+    )
+    reaches_pole = _reaches_pole(cells.lat)
+    for end, row, inner in ((0, 0, 1), (1, -1, -2)):
+        if not reaches_pole[end] or cells.is_pole[row]:
+            continue
+        link, meridional[row] = _polar_link(
+            colatitude=np.pi / 2 - np.radians(abs(cells.lat[row])),
+            side=np.pi / 2 - abs(cells.sides[inner]),
+            step=np.radians(abs(cells.lat[row] - cells.lat[inner])),
+            reach=opposite.reach,
+            otherwise=meridional[row],
+        )
+        if link > 0:
+            links.append(Links(cells.point[row][opposite.pairs], link * opposite.widths))
+    return links, meridional
+
+
+def _links_along_rows(cells: LatLonCells, meridional: np.ndarray) -> Links:
+    """Between cells side by side in a row, of the weight ``meridional`` (rows,) per radian."""
+    angles = np.radians(cells.steps)
+    per_step = angles / 2 / np.square(np.sin(angles / 2))
+    weights = np.outer(meridional / np.cos(np.radians(cells.lat)), per_step)
+    pairs = np.stack([cells.point, np.roll(cells.point, -1, axis=1)], axis=-1)
+    rows = ~cells.is_pole
+    return Links(
+        pairs[rows][:, cells.touching].reshape(-1, 2), weights[rows][:, cells.touching].ravel()
+    )
+
+
+def _links_along_columns(cells: LatLonCells) -> Links:
+    """Between cells of neighbouring rows."""
+    per_radian = np.cos(cells.sides[1:-1]) / np.sin(np.radians(np.diff(cells.lat)))
+    pairs = np.stack([cells.point[:-1], cells.point[1:]], axis=-1)
+    return Links(pairs.reshape(-1, 2), np.outer(per_radian, cells.widths).ravel())
 
 
 class Opposite(NamedTuple):
@@ -235,12 +321,10 @@ def _opposite(lon: np.ndarray, east: np.ndarray, west: np.ndarray) -> Opposite:
     each_once = (first < second) & (lengths > 1e-9)
     joined = np.stack([first, second], axis=1)[each_once]
     widths = lengths[each_once]
-    reach = (
-        float(np.average(1 - np.cos(lon[joined[:, 0]] - lon[joined[:, 1]]), weights=widths))
-        if len(widths)
-        else 2.0
-    )
-    return Opposite(joined, widths, reach)
+    if not len(widths):
+        return Opposite(joined, widths, reach=2.0)
+    away = 1 - np.cos(lon[joined[:, 0]] - lon[joined[:, 1]])
+    return Opposite(joined, widths, reach=float(np.average(away, weights=widths)))
 
 
 def _polar_link(
@@ -273,25 +357,30 @@ def voronoi_volumes(points: np.ndarray) -> Volumes:
 
     Triangles across a gap in the data do not count: there the region ends.
     """
-    n, faces = len(points), Triangulation(points).faces.astype(np.int64)
-    a, b, c = corners = points[faces].swapaxes(0, 1)
-    squares = np.square(np.roll(corners, 1, axis=0) - np.roll(corners, 2, axis=0)).sum(axis=2).T
-    area = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
-    cotangents = (squares.sum(axis=1)[:, None] - 2 * squares) / (4 * area)[
-        :, None
-    ]  # at each corner
+    n = len(points)
+    faces = Triangulation(points).faces.astype(np.int64)
+    corners = points[faces]
+    opposite_sides = np.roll(corners, -1, axis=1) - np.roll(corners, -2, axis=1)
+    squares = np.square(opposite_sides).sum(axis=2)  # (k, 3), by the corner opposite
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    face_areas = np.linalg.norm(normals, axis=1) / 2
+    total = squares.sum(axis=1)[:, None]
+    cotangents = (total - 2 * squares) / (4 * face_areas)[:, None]
+
+    # of each triangle, the part that is nearest to each corner
     moments = squares * cotangents / 8
-    parts = np.roll(moments, 1, axis=1) + np.roll(
-        moments, 2, axis=1
-    )  # of the triangle, nearest to each corner
-    sides = np.sort(
-        np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)]), axis=1
-    )  # opposite each corner
-    pairs, number = np.unique(sides, axis=0, return_inverse=True)
-    weights = np.maximum(np.bincount(number.ravel(), cotangents.T.ravel() / 2, len(pairs)), 0.0)
-    areas = np.bincount(faces.ravel(), parts.ravel(), n)
-    areas = np.maximum(
-        areas, np.bincount(faces.ravel(), np.repeat(area / 6, 3), n)
-    )  # at ragged edges
-    rim = np.bincount(pairs[np.bincount(number.ravel()) == 1].ravel(), minlength=n) > 0
-    return Volumes(pairs, weights, areas, rim)
+    nearest_areas = np.roll(moments, 1, axis=1) + np.roll(moments, 2, axis=1)
+    areas = np.bincount(faces.ravel(), nearest_areas.ravel(), n)
+    least_areas = np.bincount(faces.ravel(), np.repeat(face_areas / 6, 3), n)
+
+    sides = np.concatenate([faces[:, [k - 1, k - 2]] for k in range(3)])  # opposite each corner
+    pairs, number = np.unique(np.sort(sides, axis=1), axis=0, return_inverse=True)
+    weights = np.bincount(number.ravel(), cotangents.T.ravel() / 2, len(pairs))
+    faces_of_side = np.bincount(number.ravel())
+    rim = np.bincount(pairs[faces_of_side == 1].ravel(), minlength=n) > 0
+    return Volumes(
+        pairs=pairs,
+        weights=np.maximum(weights, 0.0),
+        areas=np.maximum(areas, least_areas),  # nearest parts may be negative at ragged edges
+        rim=rim,
+    )

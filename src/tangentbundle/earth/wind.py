@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..errors import InvalidInputError, NonFiniteError, Note, ShapeError
 from ..extras import extra
-from ..geometry.known_frames import latlon_frames
+from ..spaces import Globe
 from ..timeline import Times, Windows, fill_single_steps
 from ..units import conversion
-from .blocks import GridFields
+from ..winds import without_impossible
 from .grid import Grid
-from .xarrays import without_impossible
+from .gridfields import GridFields
 
 if TYPE_CHECKING:
     import xarray
@@ -60,54 +60,65 @@ class WindData:
     def __post_init__(self) -> None:
         if not self.filled.size:
             object.__setattr__(self, "filled", np.zeros(len(self.times), bool))
-        steps, n = len(self.times), len(self.lat)
-        for name, shape in {
-            "components": (steps, n, 2),
-            "lon": (n,),
-            "area": (n,),
-            "filled": (steps,),
-        }.items():
-            if (given := getattr(self, name).shape) != shape:
+        times = len(self.times)
+        n = len(self.lat)
+        shapes = {"components": (times, n, 2), "lon": (n,), "area": (n,), "filled": (times,)}
+        for name, shape in shapes.items():
+            actual = getattr(self, name).shape
+            if actual != shape:
                 raise ShapeError(
-                    f"{name} must have shape {shape} for {steps} times and {n} latitudes, got "
-                    f"{given}."
+                    f"{name} must have shape {shape} for {times} times and {n} latitudes, got "
+                    f"{actual}."
                 )
 
     def __len__(self) -> int:
         return len(self.times)
 
     def __repr__(self) -> str:
-        days = self.times[[0, -1]].astype("datetime64[D]") if len(self) else ()
-        period = " from {} to {}".format(*days) if len(self) else ""
+        period = ""
+        if len(self):
+            first, last = self.times[[0, -1]].astype("datetime64[D]")
+            period = f" from {first} to {last}"
         return (
             f"WindData({len(self)} times{period}, {int(self.filled.sum())} filled, "
             f"{len(self.lat)} points)"
         )
 
     @cached_property
-    def points(self) -> np.ndarray:
-        return latlon_frames(self.lat, self.lon)[0]
+    def globe(self) -> Globe:
+        """The points."""
+        return Globe(self.lat, self.lon)
 
-    @cached_property
+    @property
+    def points(self) -> np.ndarray:
+        return self.globe.points
+
+    @property
     def frames(self) -> np.ndarray:
-        return latlon_frames(self.lat, self.lon)[1]
+        return self.globe.frames
 
     @cached_property
     def ambient(self) -> np.ndarray:
-        return np.einsum("nda,tna->tnd", self.frames, self.components)
+        return self.globe.to_ambient(self.components)
 
     def at(self, indices: Index) -> WindData:
         """The wind at a subset of the points. Their areas are rescaled to sum to one."""
-        lat, lon, area = self.lat[indices], self.lon[indices], self.area[indices]
+        area = self.area[indices]
         return replace(
-            self, lat=lat, lon=lon, components=self.components[:, indices], area=area / area.sum()
+            self,
+            lat=self.lat[indices],
+            lon=self.lon[indices],
+            components=self.components[:, indices],
+            area=area / area.sum(),
         )
 
     def during(self, times: Index) -> WindData:
         """The wind at a subset of the times: a slice, numbers or a mask."""
-        filled = self.filled[times].copy()
         return replace(
-            self, times=self.times[times], components=self.components[times], filled=filled
+            self,
+            times=self.times[times],
+            components=self.components[times],
+            filled=self.filled[times].copy(),
         )
 
     def sample(self, n: float, rng: int | np.random.Generator | None = None) -> np.ndarray:
@@ -117,9 +128,8 @@ class WindData:
         The probability is proportional to the area, so that samples of a grid are even on the
         sphere.
         """
-        return np.flatnonzero(
-            np.random.default_rng(rng).random(len(self.area)) < inclusion(self.area, n)
-        )
+        draws = np.random.default_rng(rng).random(len(self.area))
+        return np.flatnonzero(draws < inclusion(self.area, n))
 
     def windows(self, horizon: int) -> Windows:
         """Subsequences of twice the horizon T_f for forecasting: T_f inputs, then T_f targets, none
@@ -140,18 +150,18 @@ class WindData:
     @property
     def dataset(self) -> xarray.Dataset:
         """A CF dataset with dimensions (time, point), which ``load_wind`` reads back."""
-        u, v = self.components[..., 0], self.components[..., 1]
+        variables = {}
+        for k, (name, direction) in enumerate((("u", "eastward"), ("v", "northward"))):
+            attributes = {"standard_name": f"{direction}_wind", "units": "m s-1"}
+            variables[name] = (("time", "point"), self.components[..., k], attributes)
+        coords: dict[str, Any] = {"time": ("time", self.times.astype("datetime64[ns]"))}
+        columns = self.globe.coordinates.T
+        for name, column, attributes in zip(
+            self.globe.names, columns, self.globe.attributes, strict=True
+        ):
+            coords[name] = ("point", column, attributes)
         return extra("xarray", "WindData.dataset").Dataset(
-            {
-                "u": (("time", "point"), u, {"standard_name": "eastward_wind", "units": "m s-1"}),
-                "v": (("time", "point"), v, {"standard_name": "northward_wind", "units": "m s-1"}),
-            },
-            coords={
-                "time": ("time", self.times.astype("datetime64[ns]")),
-                "lat": ("point", self.lat, {"standard_name": "latitude", "units": "degrees_north"}),
-                "lon": ("point", self.lon, {"standard_name": "longitude", "units": "degrees_east"}),
-            },
-            attrs={"Conventions": "CF-1.8", "source": self.provenance},
+            variables, coords, attrs={"Conventions": "CF-1.8", "source": self.provenance}
         )
 
 
@@ -172,28 +182,46 @@ def inclusion(weights: np.ndarray, n: float) -> np.ndarray:
 def from_xarray(ds: xarray.Dataset, provenance: str, u: str, v: str) -> WindData:
     """The wind of a dataset, in m/s if it has units of speed; ``u`` and ``v`` name its
     variables."""
-    notes: list[str] = []
-    fields = GridFields.of(ds, (u, v) if u or v else (), notes, one_of_many=True)
-    titles = [str(ds.attrs[key]) for key in ("title", "source") if ds.attrs.get(key)]
-    notes.insert(0, provenance or "; ".join(titles) or "an xarray dataset")
-    grid, own, factor = fields.grid, fields.unit, 1.0
-    if own and (known := conversion(own, "m/s")):
-        notes += [f"converted from {own} to m/s"] * (known != 1.0)
-        own, factor = "m/s", known
+    notes: list[Note] = []
+    names = (u, v) if u or v else ()
+    fields = GridFields.of(ds, names, notes, one_of_many=True)
+    notes.insert(0, Note(provenance or _title(ds)))
+    grid = fields.grid
+    factor, unit = _speed_unit(fields.unit, notes)
     arrays = [_with_time(fields.ds[name], grid.dims) for name in fields.names]
-    time = next(d for d in arrays[0].dims if d not in grid.dims)
-    components = factor * np.stack([a.transpose(time, *grid.dims).values for a in arrays], axis=-1)
-    cells = without_impossible(components, own, notes)
+    time = next(dim for dim in arrays[0].dims if dim not in grid.dims)
+    values = [array.transpose(time, *grid.dims).values for array in arrays]
+    cells = without_impossible(factor * np.stack(values, axis=-1), unit, notes)
     components = grid.to_coordinates(cells)
-    if copies := int((grid.cell >= 0).sum()) - len(grid):
+    copies = int((grid.cell >= 0).sum()) - len(grid)
+    if copies:
         grid.warn_if_copies_differ(cells, components)
-        notes.append(
-            f"{copies} cells at the place of another, such as a pole: the mean of their vectors"
-        )
-    area = np.ones(len(grid)) if grid.axes is None else grid.areas
+        text = f"{copies} cells at the place of another, such as a pole: the mean of their vectors"
+        notes.append(Note(text))
     return from_points(
-        arrays[0][time].values, grid.lat, grid.lon, components, area, "; ".join(notes)
+        times=arrays[0][time].values,
+        lat=grid.lat,
+        lon=grid.lon,
+        components=components,
+        area=np.ones(len(grid)) if grid.axes is None else grid.areas,
+        provenance="; ".join(note.text() for note in notes),
     )
+
+
+def _title(ds: xarray.Dataset) -> str:
+    """What a dataset says of itself."""
+    titles = [str(ds.attrs[key]) for key in ("title", "source") if ds.attrs.get(key)]
+    return "; ".join(titles) or "an xarray dataset"
+
+
+def _speed_unit(unit: str, notes: list[Note]) -> tuple[float, str]:
+    """The factor to m/s and that unit, if the unit is one of speed; otherwise one and the unit."""
+    factor = conversion(unit, "m/s")
+    if not unit or factor is None:
+        return 1.0, unit
+    if factor != 1.0:
+        notes.append(Note(f"converted from {unit} to m/s"))
+    return factor, "m/s"
 
 
 def from_grid(
@@ -225,51 +253,68 @@ def from_points(
     stay.
     """
     order = np.argsort(times, kind="stable")
-    times, components = times[order], components[order]
-    holes = np.isnan(components).any(axis=-1)
-    observed, there = ~holes.all(axis=1), ~holes.all(axis=0)
-    if not observed.any():
+    times = times[order]
+    components = components[order]
+    is_missing = np.isnan(components).any(axis=-1)
+    has_wind = ~is_missing.all(axis=1)  # (T,)
+    is_observed = ~is_missing.all(axis=0)  # (n,)
+    if not has_wind.any():
         raise NonFiniteError(
             "the wind has no value at all: every time is missing. Check its fill value and "
             "variables."
         )
-    if not there.all():
-        provenance += f"; {int((~there).sum())} points without values dropped"
-    times, holes = times[observed], holes[observed][:, there]
-    components, area = components[observed][:, there], area[there]
+    if not is_observed.all():
+        provenance += f"; {int((~is_observed).sum())} points without values dropped"
+    times = times[has_wind]
+    components = components[has_wind][:, is_observed]
+    is_missing = is_missing[has_wind][:, is_observed]
+    area = area[is_observed]
     if not np.isfinite(components).all():
         raise NonFiniteError(
-            f"{int(holes.sum())} of {holes.size} values are missing, at "
-            f"{int(holes.any(axis=0).sum())} points and {int(holes.any(axis=1).sum())} times "
-            f"({provenance}). Select complete ones, or interpolate them in xarray."
+            f"{int(is_missing.sum())} of {is_missing.size} values are missing, at "
+            f"{int(is_missing.any(axis=0).sum())} points and {int(is_missing.any(axis=1).sum())} "
+            f"times ({provenance}). Select complete ones, or interpolate them in xarray."
         )
     times, components, filled = fill_single_steps(times, components)
     if filled.any():
         provenance += f"; {int(filled.sum())} of {len(times)} times filled in"
     return WindData(
-        times, lat[there], lon[there], components, area / area.sum(), provenance, filled
+        times=times,
+        lat=lat[is_observed],
+        lon=lon[is_observed],
+        components=components,
+        area=area / area.sum(),
+        provenance=provenance,
+        filled=filled,
     )
 
 
 def _with_time(wind: xarray.DataArray, places: tuple) -> xarray.DataArray:
     """The wind with one dimension of dates besides its places; others must have length one."""
     dates = [
-        k
-        for k, c in wind.coords.items()
-        if c.dtype.kind == "M" and c.ndim <= 1 and not {*c.dims} & {*places}
+        name
+        for name, coordinate in wind.coords.items()
+        if coordinate.dtype.kind == "M"
+        and coordinate.ndim <= 1
+        and not set(coordinate.dims) & set(places)
     ]
-    along = [key for key in dates if wind.coords[key].dims == (key,)][:1]
-    others = [d for d in wind.dims if d not in (*places, *along)]
-    if long := [d for d in others if wind.sizes[d] > 1]:
-        raise InvalidInputError(
-            f"expected time, latitude and longitude only, but the wind has {wind.sizes[long[0]]} "
-            f"values along {long[0]!r}. Choose one, for example ds.isel({long[0]}=0); dates of "
-            "other calendars need convert_calendar first."
-        )
+    along = [name for name in dates if wind.coords[name].dims == (name,)][:1]
+    others = [dim for dim in wind.dims if dim not in (*places, *along)]
+    for dim in others:
+        if wind.sizes[dim] > 1:
+            raise InvalidInputError(
+                f"expected time, latitude and longitude only, but the wind has {wind.sizes[dim]} "
+                f"values along {dim!r}. Choose one, for example ds.isel({dim}=0); dates of "
+                "other calendars need convert_calendar first."
+            )
     if not dates:
         raise InvalidInputError(
             "the wind has no date. Give it one: ds.expand_dims(time=[np.datetime64('2026-01-01', "
             "'ns')])."
         )
     wind = wind.squeeze(others)
-    return wind if along else wind.expand_dims("valid_time" if "valid_time" in dates else dates[0])
+    if along:
+        return wind
+    if "valid_time" in dates:
+        return wind.expand_dims("valid_time")
+    return wind.expand_dims(dates[0])

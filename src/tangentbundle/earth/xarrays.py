@@ -3,27 +3,39 @@ longitude and time."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InvalidInputError, MissingColumnsError, SuspiciousDataWarning, warn
+from ..errors import (
+    InvalidInputError,
+    MissingColumnsError,
+    MissingValuesNote,
+    Note,
+    Remedy,
+    SuspiciousDataWarning,
+    warn,
+)
 from ..units import conversion
+from ..winds import (
+    DIRECTION,
+    EAST,
+    EAST_NORTH,
+    NETCDF_FILL,
+    NO_VECTOR,
+    NORTH,
+    SPEED,
+    impossible_wind,
+    is_radian,
+    northward_names,
+    speed_direction,
+)
 
 if TYPE_CHECKING:
     import xarray
 
 
-CURRENTS = ("uo", "ugos", "water_u", "uvel")
-EAST = ("u10", "10u", "u10m", "ugrd10m", "uas", "uwnd", "u", "ua", "u_component_of_wind", *CURRENTS)
-NORTH = tuple(name.replace("u", "v", 1) for name in EAST)
-SPEED = ("wind_speed", "windspeed", "wspd", "speed", "spd", "ws", "sknt", "ff")
-DIRECTION: tuple[str, ...] = ("wind_from_direction", "wind_direction", "winddirection", "wind_dir")
-DIRECTION += ("wdir", "direction", "wd", "drct", "dd")
-EAST_NORTH = ("eastward_wind", "northward_wind")
-"""Names of the components of wind that is given as speed and direction."""
 ALONG_AXES = {
     "eastward_wind": "x_wind",
     "northward_wind": "y_wind",
@@ -35,62 +47,12 @@ ones."""
 RATES = {"divergence": "divergence_of_wind", "vorticity": "atmosphere_relative_vorticity"}
 FORMS = ("{}", "nav_{}", "c{}", "t{}", "x{}", "{}cell", "{}_rho")
 """Usual names of lat and lon: also of NEMO, ICON, CICE, WRF, MPAS and ROMS."""
-NETCDF_FILL = 9.969209968386869e36
-"""What NetCDF stores in a cell of floats that was never written; in one of integers it is their
-largest magnitude."""
 
-MAX_SPEED = 500.0
-"""Speeds above this, in m/s, cannot be wind: they are missing-value markers such as 999 or 1e20."""
+FILL_ROUNDING = {"f": 1e-6, "i": 1e-12, "u": 1e-12}
+"""Relative differences from the fill value that are rounding, by the kind of stored numbers."""
 
-
-COMPONENT_WORDS = (
-    (r"eastward", "northward"),
-    (r"zonal", "meridional"),
-    (r"(?<![a-z])east(?![a-z])", "north"),
-    (r"(?<![A-Za-z])u", "v"),
-    (r"(?<![A-Za-z])U", "V"),
-    (r"(?<=[_.\d])u(?![a-z])", "v"),
-    (r"(?<=[a-z])u(?=\d*$)", "v"),
-    (r"(?<![A-Za-z])x(?=_)", "y"),
-)
-"""Words for the eastward component in names, and those for the northward one in their place."""
-NO_VECTOR = re.compile(
-    r"(std|stdev|stddev|error|err|sigma|var|variance|spread|uncertainty|qc|flag|count|num)s?\d*$"
-)
-"""How names end that belong to a vector, but are none."""
-
-
-def is_radian(unit: str) -> bool:
-    """Whether angles in this unit are radians; all others are in degrees."""
-    return unit.lower().startswith("rad")
-
-
-def impossible_wind(speed: Any, direction: Any, unit: str) -> Any:
-    """Where a speed is negative, or a direction further than once around the circle, as
-    missing-value markers are."""
-    turn = 2 * np.pi if is_radian(unit) else 360.0
-    return (speed < 0) | ((abs(direction) > 1.001 * turn) & (speed != 0))
-
-
-def wind_components(speed: np.ndarray, direction: np.ndarray, unit: str = "degree") -> np.ndarray:
-    """Eastward and northward wind ``(..., 2)``, from its speed and the direction that it comes
-    from.
-
-    >>> # a west wind; calm has no direction
-    >>> wind_components(np.array([5.0, 0.0]), np.array([270.0, np.nan])).round(9)
-    array([[ 5.,  0.],
-           [-0., -0.]])
-    """
-    angle = np.where(speed == 0, 0.0, direction if is_radian(unit) else np.radians(direction))
-    speed = np.where(impossible_wind(speed, direction, unit), np.nan, speed)
-    return np.stack([-speed * np.sin(angle), -speed * np.cos(angle)], axis=-1)
-
-
-def speed_direction(wind: Iterable[Any], unit: str = "degree") -> tuple[Any, Any]:
-    """Speed of an eastward and a northward component, and the direction that it comes from."""
-    east, north = wind
-    angle = np.arctan2(-east, -north) % (2 * np.pi)
-    return np.hypot(east, north), angle if is_radian(unit) else np.degrees(angle)
+MAX_LISTED_PAIRS = 4
+"""Pairs of components that a warning lists."""
 
 
 def with_components(
@@ -102,28 +64,43 @@ def with_components(
     They are those named, or found by standard name, then by usual names.
     """
     if not wind:
-        known = {str(n).lower(): str(n) for n in ds.data_vars}
-        known |= {str(a.attrs.get("standard_name")): str(n) for n, a in ds.data_vars.items()}
-        wind = tuple(
-            next((known[name] for name in usual if name in known), "")
-            for usual in (SPEED, DIRECTION)
-        )
+        wind = _speed_and_direction(ds)
     if not all(wind):
         return ds, ()
-    speed, direction = (without_fill(ds[name], []) for name in wind)
+    speed = without_fill(ds[wind[0]], [])
+    direction = without_fill(ds[wind[1]], [])
     if direction.attrs.get("standard_name") == "wind_to_direction":
         raise InvalidInputError(
             f"{wind[1]} is where the wind blows to (wind_to_direction). Turn it by 180 degrees "
             f"and set its standard_name to {DIRECTION[0]}."
         )
     speed = speed.where(~impossible_wind(speed, direction, unit_of(direction)))
-    angle: Any = direction if is_radian(unit_of(direction)) else np.radians(direction)
-    angle, units = angle.where(speed != 0, 0.0), {"units": unit_of(speed)} if unit_of(speed) else {}
+    angle: Any = direction
+    if not is_radian(unit_of(direction)):
+        angle = np.radians(direction)
+    angle = angle.where(speed != 0, 0.0)
+    components = {}
     for name, function in zip(EAST_NORTH, (np.sin, np.cos), strict=True):
-        part = (-speed * function(angle)).transpose(*speed.dims)
-        part.attrs = {"standard_name": name, **units}
-        ds = ds.assign({name: part})
-    return ds, wind
+        component = (-speed * function(angle)).transpose(*speed.dims)
+        component.attrs = {"standard_name": name}
+        if unit_of(speed):
+            component.attrs["units"] = unit_of(speed)
+        components[name] = component
+    return ds.assign(components), wind
+
+
+def _speed_and_direction(ds: xarray.Dataset) -> tuple[str, str]:
+    """Names of the variables with speed and direction, by standard or usual names; "" for one that
+    is not there."""
+    by_name = {str(name).lower(): str(name) for name in ds.data_vars}
+    for name, variable in ds.data_vars.items():
+        by_name[str(variable.attrs.get("standard_name"))] = str(name)
+    return _first_of(SPEED, by_name), _first_of(DIRECTION, by_name)
+
+
+def _first_of(names: Iterable[str], known: dict[str, str]) -> str:
+    """The value of the first of the names that is known, or ""."""
+    return next((known[name] for name in names if name in known), "")
 
 
 def without_components(
@@ -131,11 +108,11 @@ def without_components(
 ) -> xarray.Dataset:
     """A result with the speed and direction of its components instead of these, with the attributes
     they have in ds."""
-    parts = speed_direction([result[name] for name in EAST_NORTH], unit_of(ds[wind[1]]))
-    new = {
-        n: a.drop_attrs(deep=False).assign_attrs(ds[n].attrs)
-        for n, a in zip(wind, parts, strict=True)
-    }
+    components = [result[name] for name in EAST_NORTH]
+    speed_and_direction = speed_direction(components, unit_of(ds[wind[1]]))
+    new = {}
+    for name, variable in zip(wind, speed_and_direction, strict=True):
+        new[name] = variable.drop_attrs(deep=False).assign_attrs(ds[name].attrs)
     return result.drop_vars(EAST_NORTH).assign(new)
 
 
@@ -147,94 +124,113 @@ def unit_of(variable: xarray.DataArray) -> str:
 def degrees(angle: xarray.DataArray) -> np.ndarray:
     """Angles in degrees, flat."""
     values = np.asarray(angle.values, np.float64).ravel()
-    return np.degrees(values) if is_radian(unit_of(angle)) else values
+    if is_radian(unit_of(angle)):
+        return np.degrees(values)
+    return values
 
 
 def rate_attrs(name: str, wind: xarray.DataArray) -> dict[str, str]:
     """The standard name of the divergence or vorticity of a wind."""
-    known = RATES.get(name) if str(wind.attrs.get("standard_name", "")).endswith("wind") else None
-    return {"standard_name": known} if known else {}
+    is_wind = str(wind.attrs.get("standard_name", "")).endswith("wind")
+    if is_wind and name in RATES:
+        return {"standard_name": RATES[name]}
+    return {}
 
 
 def standard_name(name: str, along_axes: bool) -> str:
     """The standard name of a component along the axes of a grid, or of the eastward or northward
     one; "" if unknown."""
-    names = ALONG_AXES if along_axes else {along: east for east, along in ALONG_AXES.items()}
-    found = names.get(name, name)
-    return "" if along_axes and found.startswith(("eastward", "northward")) else found
+    if not along_axes:
+        eastward = {along: east for east, along in ALONG_AXES.items()}
+        return eastward.get(name, name)
+    along = ALONG_AXES.get(name, name)
+    if along.startswith(("eastward", "northward")):
+        return ""
+    return along
 
 
-def without_impossible(values: np.ndarray, unit: str, notes: list[str]) -> np.ndarray:
-    """Wind with NaN for components above ``MAX_SPEED``."""
-    factor = conversion(unit, "m/s")
-    fast = np.abs(values) * factor > MAX_SPEED if factor else np.zeros(0, bool)
-    if not fast.any():
-        return values
-    notes.append(
-        f"{int(fast.sum())} values above {MAX_SPEED:g} m/s cannot be wind and count as missing"
-    )
-    return np.where(fast, np.nan, values)
-
-
-def without_fill(variable: xarray.DataArray, notes: list[str]) -> xarray.DataArray:
+def without_fill(variable: xarray.DataArray, notes: list[Note]) -> xarray.DataArray:
     """The variable with NaN in cells that hold NetCDF's default fill value, where it does not
     declare its own."""
-    if raw := {"_FillValue", "missing_value", "scale_factor", "add_offset"} & {*variable.attrs}:
+    undecoded = set(variable.attrs) & {"_FillValue", "missing_value", "scale_factor", "add_offset"}
+    if undecoded:
         raise InvalidInputError(
-            f"{variable.name} is not decoded: it has the attribute {min(raw)}. Use "
+            f"{variable.name} is not decoded: it has the attribute {min(undecoded)}. Use "
             "xarray.decode_cf(ds), or delete it."
         )
-    encoding = variable.encoding
-    kind = np.dtype(encoding.get("dtype", variable.dtype))
-    if (
-        kind.kind not in "fiu" or "_FillValue" in encoding or variable.chunks is not None
-    ):  # not yet computed
+    stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
+    is_lazy = variable.chunks is not None
+    if stored.kind not in "fiu" or "_FillValue" in variable.encoding or is_lazy:
         return variable
-    scale, offset = float(encoding.get("scale_factor", 1.0)), float(encoding.get("add_offset", 0.0))
-    default = (
-        NETCDF_FILL
-        if kind.kind == "f"
-        else float(np.iinfo(kind).max) * (1 if kind.kind == "u" else -1)
+    scale = float(variable.encoding.get("scale_factor", 1.0))
+    offset = float(variable.encoding.get("add_offset", 0.0))
+    # Zarr 3 has its own fill value, mostly 0, which may be a number
+    fill = float(variable.encoding.get("fill_value") or _default_fill(stored))
+    is_missing = np.isclose(
+        variable.values,
+        fill * scale + offset,
+        rtol=FILL_ROUNDING[stored.kind],
+        atol=abs(scale) / 2,
     )
-    fill = float(
-        encoding.get("fill_value") or default
-    )  # Zarr 3 has its own, mostly 0, which may be a number
-    rounding = 1e-6 if kind.kind == "f" else 1e-12
-    missing = np.isclose(variable.values, fill * scale + offset, rtol=rounding, atol=abs(scale) / 2)
-    if not missing.any():
+    if not is_missing.any():
         return variable
-    notes.append(
-        f"{int(missing.sum())} values of {variable.name} are the default fill value and count as "
-        "missing"
-    )
-    return variable.astype(np.float64).where(~missing)
+    text = f"{int(is_missing.sum())} values of {variable.name} are the default fill value"
+    notes.append(MissingValuesNote(f"{text} and count as missing"))
+    return variable.astype(np.float64).where(~is_missing)
 
 
-def find_vectors(ds: xarray.Dataset) -> tuple[xarray.Dataset, tuple[str, ...], tuple[str, ...]]:
-    """Names of the eastward and northward variables: by standard name, winds first, then by usual
-    names.
+def _default_fill(stored: np.dtype) -> float:
+    """NetCDF's default fill value of a type of numbers."""
+    if stored.kind == "f":
+        return NETCDF_FILL
+    largest = float(np.iinfo(stored).max)
+    if stored.kind == "u":
+        return largest
+    return -largest
 
-    Where there are only speed and direction, the dataset returned has components, too, and their
-    names come third.
-    """
-    found: list[str] = []
-    standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
-    for word, usual in (("eastward_", EAST), ("northward_", NORTH)):
-        named = [n for n, text in standard.items() if text == f"{word}wind"]
-        named = named or [n for n, text in standard.items() if text.startswith(word)]
-        lower = {n.lower(): n for n in named or standard}
-        found += named if len(named) == 1 else [lower[n] for n in usual if n in lower][:1]
-    if len(found) == 2:
-        return ds, (found[0], found[1]), ()
+
+class FoundVectors(NamedTuple):
+    """The names of an eastward and a northward variable, the dataset that has them, and the names
+    of ``wind`` speed and direction if they were computed from these."""
+
+    ds: xarray.Dataset
+    names: tuple[str, ...]
+    wind: tuple[str, ...]
+
+
+def find_vectors(ds: xarray.Dataset) -> FoundVectors:
+    """The eastward and northward variables: by standard name, winds first, then by usual names;
+    otherwise computed from speed and direction."""
+    east = _find_component(ds, "eastward_", EAST)
+    north = _find_component(ds, "northward_", NORTH)
+    if east and north:
+        return FoundVectors(ds, (east, north), ())
     ds, wind = with_components(ds)
     if not wind:
         raise MissingColumnsError(
             f"expected an eastward and a northward variable, by standard_name or named as "
             f"{EAST[0]}, {NORTH[0]}; "
-            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}. "
-            'Name them: vectors=("EAST", "NORTH") or wind=("SPEED", "DIRECTION").'
+            f"the dataset has {', '.join(map(str, ds.data_vars)) or 'none'}.",
+            Remedy(
+                "Name them: {vectors} or {wind}.",
+                vectors=("EAST", "NORTH"),
+                wind=("SPEED", "DIRECTION"),
+            ),
         )
-    return ds, EAST_NORTH, wind
+    return FoundVectors(ds, EAST_NORTH, wind)
+
+
+def _find_component(ds: xarray.Dataset, prefix: str, usual: tuple[str, ...]) -> str:
+    """The name of the variable whose standard name begins so; of several, or without any, that with
+    the first of the usual names; "" if there is none."""
+    standard = {str(n): str(a.attrs.get("standard_name", "")) for n, a in ds.data_vars.items()}
+    candidates = [name for name, label in standard.items() if label == f"{prefix}wind"]
+    if not candidates:
+        candidates = [name for name, label in standard.items() if label.startswith(prefix)]
+    if len(candidates) == 1:
+        return candidates[0]
+    by_name = {name.lower(): name for name in candidates or standard}
+    return _first_of(usual, by_name)
 
 
 def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -251,43 +247,36 @@ def other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, str
     >>> other_pairs(ds, ("u10", "v10"))
     [('u850', 'v850')]
     """
-    dims = {*ds[names[0]].dims}
-    free = {
-        str(name): variable
-        for name, variable in ds.data_vars.items()
-        if name not in names
-        and variable.dtype.kind == "f"
-        and ({*variable.dims} <= dims or {*variable.dims} >= dims)
-    }
-    by_label = {variable.attrs.get("standard_name"): name for name, variable in free.items()}
+    dims = set(ds[names[0]].dims)
+    candidates = {}
+    for name, variable in ds.data_vars.items():
+        is_nested = set(variable.dims) <= dims or set(variable.dims) >= dims
+        if name not in names and variable.dtype.kind == "f" and is_nested:
+            candidates[str(name)] = variable
     pairs = []
-    for name, variable in free.items():
+    for name, variable in candidates.items():
         if not variable.dims or NO_VECTOR.search(name.lower()):
             continue
-        label = str(variable.attrs.get("standard_name", ""))
-        partners = [by_label.get(other) for other in northward_names(label)] + northward_names(name)
-        partner = next(
-            (
-                other
-                for other in partners
-                if other in free and {*free[other].dims} == {*variable.dims}
-            ),
-            None,
-        )
-        if (
-            partner is not None
-            and conversion(unit_of(variable), unit_of(free[partner])) is not None
-        ):
+        partner = _northward_partner(name, candidates)
+        if partner is None:
+            continue
+        partner_unit = unit_of(candidates[partner])
+        if conversion(unit_of(variable), partner_unit) is not None:
             pairs.append((name, partner))
     return pairs
 
 
-def northward_names(name: str) -> list[str]:
-    """What the northward component may be called if a name is that of the eastward one."""
-    names = []
-    for pattern, other in COMPONENT_WORDS:
-        names += [name[: m.start()] + other + name[m.end() :] for m in re.finditer(pattern, name)]
-    return names
+def _northward_partner(name: str, candidates: dict[str, xarray.DataArray]) -> str | None:
+    """The northward component of an eastward one along the same dimensions, by standard name, then
+    by name; None if there is none."""
+    variable = candidates[name]
+    by_label = {a.attrs.get("standard_name"): other for other, a in candidates.items()}
+    labels = northward_names(str(variable.attrs.get("standard_name", "")))
+    partners = [by_label[label] for label in labels if label in by_label]
+    for partner in partners + northward_names(name):
+        if partner in candidates and set(candidates[partner].dims) == set(variable.dims):
+            return partner
+    return None
 
 
 def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
@@ -295,13 +284,13 @@ def warn_of_other_pairs(ds: xarray.Dataset, names: Sequence[str]) -> None:
     pairs = other_pairs(ds, names)
     if not pairs:
         return
-    shown = "; ".join(", ".join(pair) for pair in pairs[:4]) + "; ..." * (len(pairs) > 4)
-    first, second = pairs[0]
+    shown = "; ".join(", ".join(pair) for pair in pairs[:MAX_LISTED_PAIRS])
+    if len(pairs) > MAX_LISTED_PAIRS:
+        shown += "; ..."
     warn(
-        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not. "
-        f"Name those to use, "
-        f'one pair at a time, as vectors=("{first}", "{second}").',
+        f"the dataset has several pairs of components: {', '.join(names)} are used, {shown} not.",
         SuspiciousDataWarning,
+        remedy=Remedy("Name those to use, one pair at a time, as {vectors}.", vectors=pairs[0]),
     )
 
 
@@ -310,19 +299,31 @@ def coordinate(
 ) -> xarray.DataArray:
     """Latitude or longitude of the wind, by standard name, then units (degrees_north, degree_N
     ...), then name."""
-    here = [ds[key] for key in ds.variables if ds[key].ndim and set(ds[key].dims) <= set(wind.dims)]
+    dims = set(wind.dims)
+    candidates = [ds[key] for key in ds.variables if ds[key].ndim and set(ds[key].dims) <= dims]
     word = "north" if name == "latitude" else "east"
-    units = {f"degree{s}_{direction}" for s in ("", "s") for direction in (word, word[0])}
-    tests = (
-        lambda a: a.attrs.get("standard_name") == name,
-        lambda a: str(a.attrs.get("units", "")).lower() in units,
-        lambda a: str(a.name).lower() in (name, *(form.format(name[:3]) for form in FORMS)),
-    )
-    for test in tests:
-        if found := [a for a in here if test(a)]:
-            return without_fill(found[0], [])
+    for matches in (_has_standard_name, _has_unit_of_axis, _has_usual_name):
+        for variable in candidates:
+            if matches(variable, name, word):
+                return without_fill(variable, [])
     raise InvalidInputError(
         f"expected a coordinate of {name} (standard_name {name}, units degrees_{word}, or called "
         f"{name[:3]}); the wind has {', '.join(map(str, wind.coords)) or 'none'}. Rename it, or "
         "set its units."
     )
+
+
+def _has_standard_name(variable: xarray.DataArray, name: str, word: str) -> bool:
+    return variable.attrs.get("standard_name") == name
+
+
+def _has_unit_of_axis(variable: xarray.DataArray, name: str, word: str) -> bool:
+    """Such as degrees_north, degree_N and degrees_n."""
+    units = {f"{unit}_{end}" for unit in ("degree", "degrees") for end in (word, word[0])}
+    return str(variable.attrs.get("units", "")).lower() in units
+
+
+def _has_usual_name(variable: xarray.DataArray, name: str, word: str) -> bool:
+    names = [name]
+    names += [form.format(name[:3]) for form in FORMS]
+    return str(variable.name).lower() in names

@@ -10,17 +10,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy.stats import chi2, norm
+from scipy.special import gammaincinv, ndtri
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import ArrayKind, finite, float_tensor, host, outside_functional_transform
 from ..errors import (
+    NO_EXAMPLE,
     DeviceError,
     InvalidInputError,
     NoInformationWarning,
     NotTangentWarning,
+    Remedy,
     ShapeError,
     SuspiciousDataWarning,
     TooFewPointsError,
@@ -167,10 +169,13 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         if density.mean() - noise_density < np.sqrt(k / (2 * len(density))):
             warn(
                 "left-out vectors are predicted no better than noise of their own size, "
-                f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on. "
-                "Give noise_std if you know it, or more points, and check that vectors are in the "
-                "order of the points.",
+                f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on.",
                 NoInformationWarning,
+                remedy=Remedy(
+                    "Give {noise_std} if you know it, or more points, and check that vectors are "
+                    "in the order of the points.",
+                    noise_std=NO_EXAMPLE,
+                ),
             )
 
     @threads_by_size
@@ -249,7 +254,7 @@ def calibration(errors: np.ndarray, variances: np.ndarray, dim: int) -> float:
     Errors and variances of vectors are ``(m, D)``. It does not depend on the choice of axes.
     """
     sizes = np.sqrt(np.square(errors).sum(axis=1) / variances.sum(axis=1))
-    expected = np.sqrt(chi2.ppf(ONE_SIGMA, dim) / dim)
+    expected = np.sqrt(2 * gammaincinv(dim / 2, ONE_SIGMA) / dim)
     low, high = CALIBRATION_RANGE
     return float(np.clip(np.quantile(sizes, ONE_SIGMA) / expected, low, high))
 
@@ -362,5 +367,5 @@ def tail(level: float, residuals: np.ndarray) -> float:
     sizes = np.sort(np.abs(np.ravel(residuals)))
     rank = int(np.ceil((len(sizes) + 1) * level))
     if rank > len(sizes):
-        return float(norm.ppf((1 + level) / 2))
+        return float(ndtri((1 + level) / 2))
     return float(sizes[rank - 1])

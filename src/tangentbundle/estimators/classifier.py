@@ -24,17 +24,19 @@ from ..errors import (
     TangentBundleError,
     TooFewPointsError,
 )
+from ..geometry.cloud import PointCloud
 from ..geometry.dimension import resolve_dimension
+from ..geometry.frames import PCASettings
 from ..geometry.kernels import Gaussian
-from ..geometry.pipeline import Scale
+from ..geometry.scale import scale_from
 from ..nn import TNN, Activation, InvariantReadout, NormTanh
 from ..nn.base import generator
-from ..operators import LinearOperator, join
+from ..operators import SquareOperator, join
 from ..parallel import threads_by_size
 from ..training import fit
 from .base import of_kind
 
-Inputs = tuple[torch.Tensor, LinearOperator]
+Inputs = tuple[torch.Tensor, SquareOperator]
 """Signal and operator of several clouds."""
 
 
@@ -47,7 +49,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
     of frames do not matter.
 
     Args:
-        activation: default ``NormTanh()``; ``Linear()`` for linear filters only, before the
+        activation: default ``NormTanh()``; ``NoActivation()`` for linear filters only, before the
             readout.
         channels, taps, step: of the network; time is in units of the squared radius of a cloud.
         dim: intrinsic dimension; default: the most frequent estimate among the first 25 training
@@ -150,7 +152,7 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
             "clip": 1.0,
             "progress": False,
         }
-        self.history_ = fit(self.network_, train, cross_entropy, **options)
+        self.history_ = fit(self.network_, train, F.cross_entropy, **options)
         return self
 
     @threads_by_size
@@ -215,7 +217,13 @@ def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None
         scaled.append(centred / radius)
     batch = np.repeat(np.arange(len(points)), [len(cloud) for cloud in points])
     return Clouds.of(
-        np.concatenate(scaled), batch, dim, Scale(neighbors=neighbors), Gaussian(), adapt=True
+        np.concatenate(scaled),
+        batch,
+        dim=dim,
+        scale=scale_from(None, neighbors),
+        settings=PCASettings(),
+        kernel=Gaussian(),
+        adapt=True,
     )
 
 
@@ -226,19 +234,13 @@ def network_inputs(clouds: Clouds) -> Inputs:
     c is the curvature: the share of the variance of a neighbourhood that lies off its tangent
     space.
     """
-    x = clouds.points * clouds.radii[clouds.cloud, None]
-    lengths, curvature = (
-        x.square().sum(1),
-        torch.from_numpy(clouds.pca.residual(clouds.frames.shape[2])),
-    )
+    numbered = clouds.numbered
+    x = numbered.points * clouds.radii[numbered.cloud, None]
+    lengths = x.square().sum(1)
+    curvature = clouds.frames.pca.residual(clouds.frames.dim)
     weights = torch.stack([torch.ones_like(lengths), lengths, 10 * curvature], 1)
-    signal = torch.einsum("nij,ni,nc->njc", clouds.frames, x, weights)
+    signal = torch.einsum("nij,ni,nc->njc", clouds.frames.matrices, x, weights)
     return signal.float(), clouds.laplacian().to(dtype=torch.float32)
-
-
-def cross_entropy(net: torch.nn.Module, batch: Sequence[Any]) -> torch.Tensor:
-    *inputs, numbers = batch
-    return F.cross_entropy(net(*inputs), numbers)
 
 
 def _clouds(X: Any, ambient: int | None = None) -> list[np.ndarray]:
@@ -266,4 +268,5 @@ def _usual_dimension(clouds: Sequence[np.ndarray]) -> int:
     """The most frequent estimate; the lowest of those if several are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DimensionWarning)  # many clouds outvote a doubtful one
-        return int(np.bincount([resolve_dimension(cloud, None)[0] for cloud in clouds]).argmax())
+        estimates = [resolve_dimension(PointCloud.in_order(cloud), None)[0] for cloud in clouds]
+    return int(np.bincount(estimates).argmax())

@@ -20,7 +20,7 @@ import torch
 from scipy.optimize import LinearConstraint, minimize
 from torch import Tensor
 
-from ..errors import ConvergenceError
+from ..errors import NO_EXAMPLE, ConvergenceError, Remedy
 from .covariance import Covariance, Parameter, Role
 from .observations import JITTER
 from .sites import Pairs, Sites
@@ -117,7 +117,9 @@ class Evidence:
         fields = weights.shape[-1]
         slopes = torch.baddbmm(inverses, weights, weights.mT, beta=0.5 * fields, alpha=-0.5)
         outer = slopes if independent else self.pairs.blocks(slopes[0])
-        (by_value,) = torch.autograd.grad(blocks, leaves, outer)
+        # of a number: for the gradient of an array torch loads sympy, which takes half a second
+        product = torch.dot(blocks.reshape(-1), outer.reshape(-1))
+        (by_value,) = torch.autograd.grad(product, leaves)
         by_log_noise = 0.0
         if self.noise is None:
             by_log_noise = 2 * noise**2 * float(slopes.diagonal(dim1=-2, dim2=-1).sum())
@@ -308,7 +310,8 @@ class ParameterPosterior:
             raise ConvergenceError(
                 f"the covariance {self.covariance} of these data is not positive definite at any "
                 "parameters tried. Are there coincident points with different vectors and no "
-                "noise? Give noise_std, or remove duplicates."
+                "noise?",
+                Remedy("Give {noise_std}, or remove duplicates.", noise_std=NO_EXAMPLE),
             )
 
 

@@ -128,15 +128,18 @@ def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
     values = np.asarray(host(noise_std, "noise_std"), dtype=float)
     if values.shape not in ((), (n,)):
         raise ShapeError(
-            f"noise_std must be a number or one for each of the {n} points, got shape "
-            f"{values.shape}."
+            argument="noise_std",
+            expected=f"a number or one for each of the {n} points",
+            received=f"shape {values.shape}",
         )
     if not np.isfinite(values).all():
         raise NonFiniteError(
-            "noise_std must be finite. Drop points whose noise is not known, or estimate it."
+            remedy="Drop points whose noise is not known, or estimate it.",
+            argument="noise_std",
+            expected="finite",
         )
     if (values < 0).any():
         raise InvalidInputError(
-            "noise_std holds negative numbers; standard deviations are at least 0."
+            "holds negative numbers; standard deviations are at least 0.", argument="noise_std"
         )
     return np.broadcast_to(np.square(values / scale), (n,)).copy()

@@ -196,6 +196,11 @@ class Model(ABC):
 
     uses_history: bool = False  # whether it takes past fields into account
 
+    @property
+    def name(self) -> str:
+        """A short name for tables."""
+        return type(self).__name__
+
     @abstractmethod
     def fit(self, observations: Observations) -> Posterior:
         """Fit to observations. The result follows from them alone: nothing is random."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidInputError
 from .bases import Bases, FieldInBases, PointFrames, as_tensor, signal_axes
-from .covariance import NOISE, Covariance, Parameter
+from .covariance import NOISE, Covariance, Parameter, helmholtz_covariance
 from .history import from_history
 from .likelihood import Evidence, ParameterPosterior, Prior, PureNoise
 from .neighborhoods import halved
@@ -79,6 +79,12 @@ class GaussianProcess(Model):
         if self.uses_history:
             return str(self.covariance)
         return f"{self.covariance}, no history"
+
+    @property
+    def name(self) -> str:
+        """The covariance; that of a divergence-free and a curl-free part is called helmholtz."""
+        covariance = str(self.covariance).replace(str(helmholtz_covariance()), "helmholtz")
+        return covariance if self.uses_history else f"{covariance}, no history"
 
     def fit(self, observations: Observations) -> GaussianPosterior:
         self.covariance.check(observations.ambient_dim, observations.dim, observations.oriented)

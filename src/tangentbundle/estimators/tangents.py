@@ -10,21 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import host
 from ..bundle import TangentBundle
-from ..diagnostics import confident_edges, tree_signs
+from ..calculus.orientation import confident_edges, tree_signs
 from ..errors import (
     DimensionWarning,
     InvalidInputError,
     IsolatedPointsError,
     NoInformationWarning,
+    Remedy,
     SuspiciousDataWarning,
     TangentBundleWarning,
     warn,
 )
+from ..geometry.cloud import PointCloud
 from ..geometry.dimension import resolve_dimension
-from ..geometry.frames import pca_of_nearest
-from ..geometry.scale import Reach, affordable_neighbors, target_neighbors
-from ..geometry.search import nearest_distances
+from ..geometry.local_pca import pca_of_nearest
+from ..geometry.reach import Reach
+from ..geometry.scale import affordable_neighbors, target_neighbors
 from ..manifolds import Manifold
 from .neighborhoods import NearestPoints
 
@@ -70,10 +73,12 @@ class TangentSpaces:
                 # an outlier has a tangent space, too: that of its nearest points
                 return cls.from_nearest(points, dim)
         edges = confident_edges(bundle)
-        signs = _with_most_columns_kept(tree_signs(edges), edges.components())
-        agree = signs[edges.rows] * edges.distances * signs[edges.indices] > 0
+        signs = _with_most_columns_kept(host(tree_signs(edges)), host(edges.components))
+        signs_at_starts = signs[host(edges.rows)]
+        signs_at_ends = signs[host(edges.indices)]
+        agree = signs_at_starts * host(edges.distances) * signs_at_ends > 0
         frames = np.array(bundle.frames, dtype=float)
-        frames[bundle.curve_order, :, -1] *= signs[:, None]
+        frames[host(bundle.cloud.curve_order), :, -1] *= signs[:, None]
         return cls(points, frames, bool(len(agree) and agree.mean() > 0.98), None)
 
     @classmethod
@@ -83,19 +88,20 @@ class TangentSpaces:
         An outlier, which sees all its nearest points in one direction, has the space of the nearest
         point that has one.
         """
-        reach = Reach.of(points, d, target_neighbors(len(points), d))
-        k = min(max(reach.num_neighbors // 2, 2 * d + 2), len(points) - 1)
-        distances, indices = nearest_distances(points, k)
-        pca = pca_of_nearest(points, distances, indices, points, axes=d)
-        outliers = pca.undetermined(d)
+        cloud = PointCloud.in_order(points)
+        reach = Reach.of(cloud, d, target_neighbors(len(cloud), d))
+        k = min(max(reach.num_neighbors // 2, 2 * d + 2), len(cloud) - 1)
+        distances, indices = cloud.nearest(k)
+        pca = pca_of_nearest(cloud.points, distances, indices, cloud.points, num_axes=d)
+        outliers = host(pca.undetermined(d))
         has_space = np.ones(len(points), dtype=bool)
         has_space[outliers] = False
-        candidates = indices[outliers]
+        candidates = host(indices)[outliers]
         if not has_space[candidates].any(axis=1).all():
             # refuses points that span too few directions
-            return cls(points, pca.frames(d), False, None)
+            return cls(points, host(pca.frames(d)), False, None)
         nearest = candidates[np.arange(len(outliers)), has_space[candidates].argmax(axis=1)]
-        frames = pca.axes[:, :, :d].copy()
+        frames = host(pca.axes[:, :, :d]).copy()
         frames[outliers] = frames[nearest]
         return cls(points, frames, False, None)
 
@@ -146,7 +152,7 @@ class TangentSpaces:
         if dim == sample.shape[1]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DimensionWarning)
-                dim = resolve_dimension(sample, None)[0]
+                dim = resolve_dimension(PointCloud.in_order(sample), None)[0]
         return TangentSpaces.from_nearest(sample, dim)
 
     def _variance_about_quadratics(self, count: int) -> float:
@@ -226,9 +232,11 @@ class TangentSpaces:
             warn(
                 f"{int(far.sum())} of {len(points)} points lie up to {distances.max():.3g} from "
                 f"the nearest training point; training points are typically {spacing:.3g} apart. "
-                "Predictions there are little more than the prior: use return_std=True, and check "
-                "the units of the points.",
+                "Predictions there are little more than the prior.",
                 NoInformationWarning,
+                remedy=Remedy(
+                    "Use {return_std}, and check the units of the points.", return_std=True
+                ),
             )
         return far
 
@@ -251,14 +259,15 @@ def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
     at most three."""
     n, D = points.shape
     if dim is not None or n >= least:
-        return resolve_dimension(points, dim)[0]
+        return resolve_dimension(PointCloud.in_order(points), dim)[0]
     resolved = D
     if D > 3:
-        resolved = resolve_dimension(points, dim)[0]
+        resolved = resolve_dimension(PointCloud.in_order(points), dim)[0]
     warn(
         f"{n} points are too few to estimate the dimension of the space they lie on, in {D} "
-        f"dimensions: it is taken as {resolved}. Give dim=... if you know it.",
+        f"dimensions: it is taken as {resolved}.",
         DimensionWarning,
+        remedy=Remedy("Give {dim} if you know it.", dim=...),
     )
     return resolved
 

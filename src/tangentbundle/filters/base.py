@@ -8,33 +8,28 @@ compose; composition multiplies responses and convolves impulse responses.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
 from ..arguments import record_arguments
 from ..arrays import Array, finite_where_seen, float_tensor, half_precision
 from ..errors import InvalidInputError, NonFiniteError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
+from ..operators.methods import Method
+from ..operators.response import Impulses
 from ..transforms import is_batched, is_transformed
 from .accuracy import warn_below_tolerance
-from .banks import Method, apply_bank
 from .properties import Interval, Properties, interval_of, measure
 
-Kind = TypeVar("Kind")
+Class = TypeVar("Class")
 Number = float | torch.Tensor
 Numbers = tuple[float, ...] | torch.Tensor
-
-
-class Impulses(NamedTuple):
-    """A sum of point impulses: ``sum_k weights_k delta(t - times_k)``; tensors ``(k,)``."""
-
-    times: torch.Tensor
-    weights: torch.Tensor
 
 
 class Filter(ABC):
@@ -87,24 +82,32 @@ class Filter(ABC):
             )
         return kind.wrap(self.evaluate(tensor.double()))
 
-    def __call__(self, operator: LinearOperator, x: Array, method: Method | None = None) -> Array:
+    def __call__(self, operator: SquareOperator, x: Array, method: Method | None = None) -> Array:
         """Filter a signal ``(..., n, d, c)``; the same kind of array comes back.
 
-        ``method`` is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides.
-        The tolerance is relative to the input, not to the output at each point: where outputs are
+        This is ``operator.evaluate([self], x, method)[0]``, with checks of the values. ``method``
+        is ``Exact()``, ``Dense()`` or ``Chebyshev(tol)``; by default the size decides. The
+        tolerance is relative to the input, not to the output at each point: where outputs are
         smaller than that, as far from the points at which the input is not zero, they have no
         correct digit. On CPUs there is an ``AccuracyWarning`` if that is so at more than 1 % of the
         points.
         """
-        finite_where_seen(
-            torch.as_tensor(x).float() if half_precision(x) else float_tensor(x, "signal")[0],
-            "signal",
-        )
-        y = apply_bank([self], operator, x, method)[0]
-        warn_below_tolerance(self, operator, x, y, method)
-        return y
+        if not isinstance(operator, SquareOperator):
+            raise InvalidInputError(
+                "expected filter(operator, signal) with an operator such as bundle.laplacian(), "
+                f"got {type(operator)}."
+            )
+        signal = x
+        if half_precision(x) is not None:
+            signal = torch.as_tensor(x).float()
+        finite_where_seen(float_tensor(signal, "signal")[0], "signal")
+        output = operator.evaluate([self], x, method)[0]
+        if signal is x:  # half precision is rounded more coarsely anyway
+            method = operator.resolve_method(method)
+            warn_below_tolerance(operator, x, output, method, method.errors(self, operator))
+        return output
 
-    def properties(self, on: Interval | LinearOperator | None = None) -> Properties:
+    def properties(self, on: Interval | SquareOperator | None = None) -> Properties:
         """Lowpass, Lipschitz constant and largest gain, measured on an interval of eigenvalues, or
         on an operator's.
 
@@ -114,27 +117,27 @@ class Filter(ABC):
         """
         return measure(self, interval_of(on))
 
-    def is_lowpass(self, on: Interval | LinearOperator | None = None) -> bool:
+    def is_lowpass(self, on: Interval | SquareOperator | None = None) -> bool:
         r"""Whether :math:`\hat h(\lambda) = O(\lambda^{-2})`, the paper's definition."""
         return self.properties(on).lowpass
 
-    def lipschitz(self, on: Interval | LinearOperator | None = None) -> float:
+    def lipschitz(self, on: Interval | SquareOperator | None = None) -> float:
         r"""The least C with :math:`|\hat h(a) - \hat h(b)| \le C |a - b|`."""
         return self.properties(on).lipschitz
 
-    def is_nonamplifying(self, on: Interval | LinearOperator | None = None) -> bool:
+    def is_nonamplifying(self, on: Interval | SquareOperator | None = None) -> bool:
         r"""Whether :math:`|\hat h(\lambda)| \le 1` everywhere."""
         return self.properties(on).gain <= 1.0 + 1e-12
 
     def __add__(self, other: Filter) -> Filter:
-        return Sum(self, other) if isinstance(other, Filter) else NotImplemented
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return Sum(self, other)
 
     def __mul__(self, factor: float) -> Filter:
-        return (
-            Composition(Constant(factor), self)
-            if not isinstance(factor, Filter)
-            else NotImplemented
-        )
+        if isinstance(factor, Filter):
+            return NotImplemented
+        return Composition(Constant(factor), self)
 
     __rmul__ = __mul__
 
@@ -146,7 +149,9 @@ class Filter(ABC):
 
     def __matmul__(self, other: Filter) -> Filter:
         """Composition: one filter after the other, in any order."""
-        return Composition(self, other) if isinstance(other, Filter) else NotImplemented
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return Composition(self, other)
 
 
 # Parameters: numbers are copied, tensors held by reference, so that filters follow an optimiser.
@@ -155,56 +160,28 @@ class Filter(ABC):
 def scalar(value: Array, name: str, bound: str = "") -> Number:
     """One number, as a float or as the tensor given; ``bound`` may be "positive" or "at least
     0"."""
+    if isinstance(value, float) and math.isfinite(value):
+        _require_bound(value, name, bound)
+        return float(value)
     tensor = _checked(value, name)
     if tensor.ndim != 0:
         raise InvalidInputError(f"{name} must be one number, got shape {tuple(tensor.shape)}.")
-    learned = tensor.requires_grad  # and acts by its absolute value: see ``half_line``
-    if (
-        bound
-        and not learned
-        and _is_readable(tensor)
-        and not (tensor > 0 if bound == "positive" else tensor >= 0)
-    ):
-        raise InvalidInputError(f"{name} must be {bound}, got {float(tensor):.6g}.")
-    return tensor if tensor is value else float(tensor)
+    learns = tensor.requires_grad  # and acts by its absolute value: see ``half_line``
+    if not learns and _is_readable(tensor):
+        _require_bound(float(tensor), name, bound)
+    if tensor is value:
+        return tensor
+    return float(tensor)
+
+
+def _require_bound(number: float, name: str, bound: str) -> None:
+    """Refuse a number that is not "positive", or not "at least 0"."""
+    if (bound == "positive" and not number > 0) or (bound == "at least 0" and not number >= 0):
+        raise InvalidInputError(f"{name} must be {bound}, got {number:.6g}.")
 
 
 nonnegative_scalar = partial(scalar, bound="at least 0")
 positive_scalar = partial(scalar, bound="positive")
-
-
-def half_line(*names: str) -> Callable[[type[Kind]], type[Kind]]:
-    r"""A class whose parameters of these names act by their absolute values where they are tensors.
-
-    An optimiser moves a tensor freely along the line; the filter, and ``filter.name``, have
-    :math:`|t|`. So times stay on the half line whatever the optimiser and its steps, and no
-    gradient vanishes at a bound: on the other side of zero it has the other sign.
-    ``vars(filter)[name]`` and ``filter.parameters()`` are the tensors as they were given.
-
-    >>> import torch, tangentbundle as tb
-    >>> t = torch.nn.Parameter(torch.tensor(0.25))
-    >>> heat = tb.Heat(t)
-    >>> with torch.no_grad():
-    ...     t -= 1.0  # too large a step of an optimiser
-    >>> t.item(), heat.t.item()
-    (-0.75, 0.75)
-    """
-
-    def parameter(name: str) -> property:
-        def read(instance: Any) -> Number:
-            value = vars(instance)[name]
-            return (
-                torch.where(value < 0, -value, value) if isinstance(value, torch.Tensor) else value
-            )
-
-        return property(read, lambda instance, value: vars(instance).__setitem__(name, value))
-
-    def decorate(cls: type[Kind]) -> type[Kind]:
-        for name in names:
-            setattr(cls, name, parameter(name))
-        return cls
-
-    return decorate
 
 
 def vector(values: Array | Sequence[float], name: str) -> Numbers:
@@ -214,7 +191,9 @@ def vector(values: Array | Sequence[float], name: str) -> Numbers:
         raise InvalidInputError(
             f"{name} must be a non-empty list of numbers, got shape {tuple(tensor.shape)}."
         )
-    return tensor if tensor is values else tuple(tensor.tolist())
+    if tensor is values:
+        return tensor
+    return tuple(tensor.tolist())
 
 
 def _checked(value: Array, name: str) -> torch.Tensor:
@@ -231,6 +210,44 @@ def _checked(value: Array, name: str) -> torch.Tensor:
 def _is_readable(tensor: torch.Tensor) -> bool:
     """Whether reading values costs nothing: not on a GPU, nor inside ``torch.vmap``."""
     return tensor.device.type == "cpu" and not is_batched(tensor)
+
+
+def half_line(*names: str) -> Callable[[type[Class]], type[Class]]:
+    r"""A class whose parameters of these names act by their absolute values where they are tensors.
+
+    An optimiser moves a tensor freely along the line; the filter, and ``filter.name``, have
+    :math:`|t|`. So times stay on the half line whatever the optimiser and its steps, and no
+    gradient vanishes at a bound: on the other side of zero it has the other sign.
+    ``vars(filter)[name]`` and ``filter.parameters()`` are the tensors as they were given.
+
+    >>> import torch, tangentbundle as tb
+    >>> t = torch.nn.Parameter(torch.tensor(0.25))
+    >>> heat = tb.Heat(t)
+    >>> with torch.no_grad():
+    ...     t -= 1.0  # too large a step of an optimiser
+    >>> t.item(), heat.t.item()
+    (-0.75, 0.75)
+    """
+
+    def decorate(cls: type[Class]) -> type[Class]:
+        for name in names:
+            setattr(cls, name, _half_line_property(name))
+        return cls
+
+    return decorate
+
+
+def _half_line_property(name: str) -> property:
+    def read(instance: Any) -> Number:
+        value = vars(instance)[name]
+        if isinstance(value, torch.Tensor):
+            return torch.where(value < 0, -value, value)
+        return value
+
+    def write(instance: Any, value: Number) -> None:
+        vars(instance)[name] = value
+
+    return property(read, write)
 
 
 def current_values(parameter: Number | Numbers) -> float | tuple[float, ...] | None:
@@ -267,16 +284,18 @@ class Parametric(Filter):
                 value = check(value, name)
         super().__setattr__(name, value)
 
-    def _fields(self) -> list[Any]:
-        """The parameters as they were given."""
-        return [vars(self)[f.name] for f in fields(self)]  # type: ignore[arg-type]
-
     def parameters(self) -> list[torch.Tensor]:
-        return [p for p in self._fields() if isinstance(p, torch.Tensor)]
+        as_given = [vars(self)[f.name] for f in fields(self)]  # type: ignore[arg-type]
+        return [value for value in as_given if isinstance(value, torch.Tensor)]
 
     def signature(self) -> tuple | None:
-        values = [*map(current_values, self._fields())]
-        return None if None in values else (type(self), *values)
+        if any(parameter.requires_grad for parameter in self.parameters()):
+            return None
+        effective = [getattr(self, f.name) for f in fields(self)]  # type: ignore[arg-type]
+        values = [current_values(value) for value in effective]
+        if None in values:
+            return None
+        return type(self), *values
 
 
 @dataclass(eq=False)
@@ -314,12 +333,17 @@ class Combination(Filter):
         return self.first.parameters() + self.second.parameters()
 
     def signature(self) -> tuple | None:
-        parts = self.first.signature(), self.second.signature()
-        return None if None in parts else (type(self), *parts)
+        signatures = (self.first.signature(), self.second.signature())
+        if None in signatures:
+            return None
+        return type(self), *signatures
 
     def impulses(self) -> Impulses | None:
-        a, b = self.first.impulses(), self.second.impulses()
-        return None if a is None or b is None else self._combine(a, b)
+        first = self.first.impulses()
+        second = self.second.impulses()
+        if first is None or second is None:
+            return None
+        return self._combine(first, second)
 
     @abstractmethod
     def _combine(self, a: Impulses, b: Impulses) -> Impulses: ...
@@ -342,6 +366,6 @@ class Composition(Combination):
         return self.first.evaluate(lam) * self.second.evaluate(lam)
 
     def _combine(self, a: Impulses, b: Impulses) -> Impulses:
-        return Impulses(
-            (a.times[:, None] + b.times).flatten(), (a.weights[:, None] * b.weights).flatten()
-        )
+        times = (a.times[:, None] + b.times).flatten()
+        weights = (a.weights[:, None] * b.weights).flatten()
+        return Impulses(times, weights)

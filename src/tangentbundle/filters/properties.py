@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import InvalidInputError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 
 if TYPE_CHECKING:
     from .base import Filter
@@ -29,64 +29,79 @@ class Properties:
     interval: Interval
 
     def __str__(self) -> str:
+        lowest, highest = self.interval
+        decay = "yes" if self.lowpass else "no"
+        effect = "non-amplifying" if self.gain <= 1 + 1e-12 else "amplifying"
         return (
-            f"lowpass: {'yes' if self.lowpass else 'no'}, Lipschitz constant {self.lipschitz:.4g}, "
-            f"largest gain {self.gain:.4g} "
-            f"({'non-amplifying' if self.gain <= 1 + 1e-12 else 'amplifying'}) on eigenvalues from "
-            "{:.4g} to {:.4g}".format(*self.interval)
+            f"lowpass: {decay}, Lipschitz constant {self.lipschitz:.4g}, largest gain "
+            f"{self.gain:.4g} ({effect}) on eigenvalues from {lowest:.4g} to {highest:.4g}"
         )
 
 
-def interval_of(on: Interval | LinearOperator | None) -> Interval:
+def interval_of(on: Interval | SquareOperator | None) -> Interval:
     """The interval meant by ``on``; a wide one if nothing is said."""
     if on is None:
         return 0.0, 1e8
-    if isinstance(on, LinearOperator):
+    if isinstance(on, SquareOperator):
         return on.spectral_interval
-    low, high = on
-    if not 0 <= low < high < np.inf:
+    lowest, highest = on
+    if not 0 <= lowest < highest < np.inf:
         raise InvalidInputError(f"an interval of eigenvalues needs 0 <= low < high, got {on}.")
-    return float(low), float(high)
+    return float(lowest), float(highest)
 
 
 def measure(filter: Filter, interval: Interval) -> Properties:
     """Properties of a response at nodes that are dense near both ends of the interval."""
-    low, high = interval
-    near = np.geomspace(1e-14, 1.0, 10_001)
-    shares = np.concatenate([[0.0], near, 1.0 - near, np.linspace(0.0, 1.0, 20_001)])
-    lam = torch.from_numpy(np.unique(np.clip(low + (high - low) * shares, low, high)))
-    h, slope = (
-        torch.cat(parts)
-        for parts in zip(*(_differentiate(filter, nodes) for nodes in lam.split(1024)), strict=True)
-    )
-    size = h.abs()
-    if not bool(torch.isfinite(h[1:]).all()):
+    nodes = _nodes(interval)
+    pieces = [_differentiate(filter, piece) for piece in nodes.split(1024)]
+    responses = torch.cat([response for response, _ in pieces])
+    slopes = torch.cat([slope for _, slope in pieces])
+    if not bool(torch.isfinite(responses[1:]).all()):
         raise InvalidInputError(
             "the response is not finite on the interval; filters must be finite for lambda > 0."
         )
-    tail, gain = lam >= 0.1 * high, float(size.max())
-    weighted = (size * lam.square())[tail]
-    decays = bool(weighted[-1] <= 1.05 * weighted[0]) or bool(
-        size[tail].max() <= 1e-12 * size[1:].max()
-    )
-    return Properties(
-        decays, _lipschitz(lam, h, slope, gain) if np.isfinite(gain) else np.inf, gain, interval
-    )
+    size = responses.abs()
+    gain = float(size.max())
+    lipschitz = np.inf
+    if np.isfinite(gain):
+        lipschitz = _lipschitz(nodes, responses, slopes, gain)
+    return Properties(_is_lowpass(nodes, size), lipschitz, gain, interval)
+
+
+def _nodes(interval: Interval) -> torch.Tensor:
+    """Eigenvalues in an interval, ascending, dense near both of its ends."""
+    lowest, highest = interval
+    distances = np.geomspace(1e-14, 1.0, 10_001)
+    shares = np.concatenate([[0.0], distances, 1.0 - distances, np.linspace(0.0, 1.0, 20_001)])
+    values = lowest + (highest - lowest) * shares
+    return torch.from_numpy(np.unique(np.clip(values, lowest, highest)))
+
+
+def _is_lowpass(nodes: torch.Tensor, size: torch.Tensor) -> bool:
+    """Whether the last decade falls at least as fast as one over lambda squared, or is
+    negligible."""
+    tail = nodes >= 0.1 * nodes[-1]
+    weighted = (size * nodes.square())[tail]
+    if bool(weighted[-1] <= 1.05 * weighted[0]):
+        return True
+    return bool(size[tail].max() <= 1e-12 * size[1:].max())
 
 
 def _differentiate(filter: Filter, lam: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The response and its derivative at some nodes; NaN where automatic differentiation finds
     none."""
+    device = lam.device
+    for parameter in filter.parameters()[:1]:
+        device = parameter.device
+    slopes = None
     with torch.inference_mode(False), torch.enable_grad():
-        device = next((p.device for p in filter.parameters()), lam.device)
         nodes = lam.to(device, copy=True).requires_grad_()
         values = filter.evaluate(nodes)
-        found = (
-            torch.autograd.grad(values.sum(), nodes, allow_unused=True)[0]
-            if values.requires_grad
-            else None
-        )
-    return values.detach().cpu(), torch.full_like(lam, torch.nan) if found is None else found.cpu()
+        if values.requires_grad:
+            (slopes,) = torch.autograd.grad(values.sum(), nodes, allow_unused=True)
+    if slopes is None:
+        slopes = torch.full_like(lam, torch.nan)
+    return values.detach().cpu(), slopes.cpu()
 
 
 def _lipschitz(lam: torch.Tensor, h: torch.Tensor, slope: torch.Tensor, gain: float) -> float:
@@ -99,4 +114,6 @@ def _lipschitz(lam: torch.Tensor, h: torch.Tensor, slope: torch.Tensor, gain: fl
     largest = float(steep.nan_to_num(0.0).max())
     rounding = 1e-10 * gain + 1e-15 * largest * lam[1:]
     quotient = (h.diff().abs() - rounding).clamp_min(0.0) / lam.diff()
-    return np.inf if bool((quotient > 10 * steep).any()) else max(largest, float(quotient.max()))
+    if bool((quotient > 10 * steep).any()):
+        return np.inf
+    return max(largest, float(quotient.max()))

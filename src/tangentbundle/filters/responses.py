@@ -26,6 +26,21 @@ from .base import (
     vector,
 )
 
+PANEL_POINTS = 12
+"""Gauss-Legendre points of a panel."""
+
+OCTAVES = 40
+"""Octaves below the horizon: the smallest panel is a tenth of a millionth of a millionth of it."""
+
+MAX_NUMBERS_AT_ONCE = 4096
+"""Eigenvalues whose exponentials are formed together."""
+
+MAX_QUADRATURE_CHANGE = 1e-7
+"""Relative change of the sums with half the panels up to which a rule is accepted."""
+
+DECAYED = 1e-14
+"""Share of its largest value below which an impulse response has decayed."""
+
 
 @half_line("t")
 @dataclass(eq=False)
@@ -82,14 +97,13 @@ class FIR(Parametric):
 
 
 def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each of 41
-    octaves."""
-    octaves = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-40.0, 1.0)])
-    edges = np.concatenate(
-        [np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)] + [[horizon]]
-    )
-    points, weights = np.polynomial.legendre.leggauss(12)
-    half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
+    """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each octave."""
+    octaves = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-float(OCTAVES), 1.0)])
+    starts = [np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)]
+    edges = np.concatenate([*starts, [horizon]])
+    points, weights = np.polynomial.legendre.leggauss(PANEL_POINTS)
+    half = np.diff(edges) / 2
+    middle = (edges[1:] + edges[:-1]) / 2
     times = torch.from_numpy((middle[:, None] + half[:, None] * points).ravel())
     return times, torch.from_numpy((half[:, None] * weights).ravel())
 
@@ -110,21 +124,22 @@ class FunctionFilter(Filter):
 
     def parameters(self) -> list[torch.Tensor]:
         """Those of a module; what a Python function holds is not known."""
-        return (
-            list(self.function.parameters()) if isinstance(self.function, torch.nn.Module) else []
-        )
+        if isinstance(self.function, torch.nn.Module):
+            return list(self.function.parameters())
+        return []
 
     def call(self, numbers: torch.Tensor) -> torch.Tensor:
         """The function of float64 numbers; a module in another precision is evaluated in float64
         all the same."""
         if not isinstance(self.function, torch.nn.Module):
             return self.function(numbers)
-        members = [*self.function.named_parameters(), *self.function.named_buffers()]
-        narrow = [(name, tensor) for name, tensor in members if tensor.is_floating_point()]
-        wide = {name: tensor.double() for name, tensor in narrow if tensor.dtype != torch.float64}
-        if not wide:
+        converted = {}
+        for name, tensor in [*self.function.named_parameters(), *self.function.named_buffers()]:
+            if tensor.is_floating_point() and tensor.dtype != torch.float64:
+                converted[name] = tensor.double()
+        if not converted:
             return self.function(numbers)
-        return functional_call(self.function, wide, (numbers,))
+        return functional_call(self.function, converted, (numbers,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +186,17 @@ class ImpulseResponse(FunctionFilter):
 
     def _choose_rule(self) -> Quadrature:
         """The coarsest rule that follows the function as it is now."""
-        horizon = self._decay() if self.horizon is None else self.horizon
+        horizon = self.horizon
+        if horizon is None:
+            horizon = self._decay()
         for splits in (4, 8, 16, 32):
             coarse = self._quadrature(horizon, splits)
             fine = self._quadrature(horizon, 2 * splits)
-            rough = (coarse.weights * coarse.values).reshape(41, -1).sum(1)
-            sums = (fine.weights * fine.values).reshape(41, -1)
-            finite(sums, "the impulse response")
-            if (rough - sums.sum(1)).abs().sum() <= 1e-7 * sums.abs().sum():
+            coarse_sums = (coarse.weights * coarse.values).reshape(OCTAVES + 1, -1).sum(1)
+            terms = (fine.weights * fine.values).reshape(OCTAVES + 1, -1)
+            finite(terms, "the impulse response")
+            change = (coarse_sums - terms.sum(1)).abs().sum()
+            if change <= MAX_QUADRATURE_CHANGE * terms.abs().sum():
                 return fine
         raise InvalidInputError(
             f"quadrature does not follow this impulse response on [0, {horizon:.4g}]: it jumps or "
@@ -187,21 +205,23 @@ class ImpulseResponse(FunctionFilter):
 
     def _quadrature(self, horizon: float, splits: int) -> Quadrature:
         times, weights = _quadrature(horizon, splits)
-        device = next((p.device for p in self.parameters()), times.device)
-        times = times.to(device)
-        return Quadrature(times, weights.to(device), self._values(times).detach())
+        times = times.to(self._device())
+        return Quadrature(times, weights.to(self._device()), self._values(times).detach())
+
+    def _device(self) -> torch.device:
+        for parameter in self.parameters():
+            return parameter.device
+        return torch.device("cpu")
 
     def _values(self, times: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self.call(times), dtype=times.dtype, device=times.device).expand(
-            times.shape
-        )
+        values = torch.as_tensor(self.call(times), dtype=times.dtype, device=times.device)
+        return values.expand(times.shape)
 
     def _decay(self) -> float:
-        device = next((p.device for p in self.parameters()), "cpu")
-        grid = torch.logspace(-12, 8, 2001, dtype=torch.float64, device=device)
+        grid = torch.logspace(-12, 8, 2001, dtype=torch.float64, device=self._device())
         size = self._values(grid).detach().abs()
         finite(size, "the impulse response")
-        alive = torch.nonzero(size > 1e-14 * size.max())
+        alive = torch.nonzero(size > DECAYED * size.max())
         if len(alive) == 0 or int(alive[-1]) == len(grid) - 1:
             raise InvalidInputError(
                 "this impulse response does not decay (or is zero); give horizon=..."
@@ -209,7 +229,9 @@ class ImpulseResponse(FunctionFilter):
         return float(grid[int(alive[-1]) + 1])
 
     def impulses(self) -> Impulses:
-        rule = self._choose_rule() if self._rule is None else self._rule
+        rule = self._rule
+        if rule is None:
+            rule = self._choose_rule()
         values = self._values(rule.times)
         if is_batched(values):
             if self.horizon is None:
@@ -224,12 +246,12 @@ class ImpulseResponse(FunctionFilter):
         return Impulses(rule.times, rule.weights * values)
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        parts = self.impulses()
-        times, weights = parts.times.to(lam.device), parts.weights.to(lam.device)
-        flat = torch.cat(
-            [torch.exp(-block[:, None] * times) @ weights for block in lam.reshape(-1).split(4096)]
-        )
-        return flat.reshape(lam.shape)
+        impulses = self.impulses()
+        times = impulses.times.to(lam.device)
+        weights = impulses.weights.to(lam.device)
+        blocks = lam.reshape(-1).split(MAX_NUMBERS_AT_ONCE)
+        sums = [torch.exp(-block[:, None] * times) @ weights for block in blocks]
+        return torch.cat(sums).reshape(lam.shape)
 
 
 @dataclass(eq=False)
@@ -276,16 +298,17 @@ class Spectral(FunctionFilter):
         return self.name
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
-        found = self.call(lam)
+        output = self.call(lam)
+        refusal = InvalidInputError(
+            f"the function of {self} must return a real number for each of the {lam.numel()} "
+            f"eigenvalues, got {output!s:.80}."
+        )
         try:
-            values = torch.as_tensor(found, device=lam.device).expand(lam.shape)
+            values = torch.as_tensor(output, device=lam.device).expand(lam.shape)
         except (TypeError, ValueError, RuntimeError) as error:
-            values, problem = None, error
-        if values is None or values.is_complex():
-            raise InvalidInputError(
-                f"the function of {self} must return a real number for each of the {lam.numel()} "
-                f"eigenvalues, got {found!s:.80}."
-            ) from (problem if values is None else None)
+            raise refusal from error
+        if values.is_complex():
+            raise refusal
         return values.to(lam.dtype)
 
     def parameters(self) -> list[torch.Tensor]:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch.nn.functional import pad
 
-from .tensor_cloud import BLOCK, TensorCloud
+from .tree_search import BLOCK
 
 
 @triton.jit
@@ -34,56 +34,61 @@ def _near(
                 - tl.load(axes + a * stride + other)[None, :]
             )
             squares += step * step
-        near = (
+        is_near = (
             (squares <= within)
             & (own[:, None] != other[None, :])
             & (own < n)[:, None]
             & (other < n)[None, :]
         )
         if FILL:
-            place = count[:, None] + tl.cumsum(near.to(tl.int32), 1) - 1
+            place = count[:, None] + tl.cumsum(is_near.to(tl.int32), 1) - 1
             tl.store(
-                indices + place, other[None, :] + tl.zeros((BLOCK, BLOCK), tl.int32), mask=near
+                indices + place, other[None, :] + tl.zeros((BLOCK, BLOCK), tl.int32), mask=is_near
             )
-            tl.store(distances + place, tl.sqrt(squares), mask=near)
-        count += tl.sum(near.to(tl.int32), 1)
+            tl.store(distances + place, tl.sqrt(squares), mask=is_near)
+        count += tl.sum(is_near.to(tl.int32), 1)
     if not FILL:
         tl.store(indptr + own, count, mask=own < n)
 
 
 def cuda_ball_edges(
-    cloud: TensorCloud,
+    coordinates: torch.Tensor,
     radius: float,
     first: torch.Tensor,
     second: torch.Tensor,
-    allow: Callable[[int], None] = lambda edges: None,
+    allow: Callable[[float], None] = lambda edges: None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """As ``search.ball_edges``, of pairs of blocks ``first`` and ``second``."""
-    n, dims = cloud.coordinates.shape
-    device, programs = first.device, triton.cdiv(n, BLOCK)
-    axes = pad(cloud.coordinates.T, (0, -n % BLOCK)).contiguous()
+    """As ``tree_search.ball_edges``, of coordinates ``(n, D)`` and the pairs of blocks ``first``
+    and ``second``, sorted by the first."""
+    n, dims = coordinates.shape
+    device = coordinates.device
+    programs = triton.cdiv(n, BLOCK)
+    axes = pad(coordinates.T, (0, -n % BLOCK)).contiguous()
     starts = torch.searchsorted(first, torch.arange(programs + 1, device=device))
     limit = torch.full((1,), radius**2, dtype=axes.dtype, device=device)
-    degrees = torch.empty(n, dtype=torch.int64, device=device)
-    options = {"DIMS": dims, "BLOCK": BLOCK, "num_warps": 1}
-    with torch.cuda.device_of(axes):
+
+    def search(fill: bool, *outputs: torch.Tensor) -> None:
         _near[(programs,)](
             axes,
             starts,
             second,
-            degrees,
-            second,
-            axes,
+            *outputs,
             limit,
             n,
             axes.shape[1],
-            FILL=False,
-            **options,
+            DIMS=dims,
+            BLOCK=BLOCK,
+            FILL=fill,
+            num_warps=1,
         )
+
+    with torch.cuda.device_of(axes):
+        degrees = torch.empty(n, dtype=torch.int64, device=device)
+        search(False, degrees, second, axes)
         indptr = pad(degrees.cumsum(0), (1, 0))
-        allow(edges := int(indptr[-1]))
-        indices = torch.empty(edges, dtype=torch.int32, device=device)
-        distances = torch.empty(edges, dtype=axes.dtype, device=device)
-        arguments = axes, starts, second, indptr, indices, distances, limit, n, axes.shape[1]
-        _near[(programs,)](*arguments, FILL=True, **options)
+        num_edges = int(indptr[-1])
+        allow(num_edges)
+        indices = torch.empty(num_edges, dtype=torch.int32, device=device)
+        distances = torch.empty(num_edges, dtype=axes.dtype, device=device)
+        search(True, indptr, indices, distances)
     return indptr, indices, distances

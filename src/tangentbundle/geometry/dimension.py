@@ -6,19 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import torch
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from ..arrays import positive
-from ..errors import DimensionWarning, InvalidInputError, warn
+from ..arrays import host, positive
+from ..errors import DimensionWarning, InvalidInputError, Remedy, warn
 from ..parallel import num_threads
-from .frames import MAX_VARIANCES, local_pca, pca_of_nearest
-from .graph import radius_graph
-from .search import nearest_distances, sample_rows, sampled_nearest
+from .cloud import PointCloud
+from .local_pca import MAX_VARIANCES, local_pca, pca_of_nearest
 
 SIZES = (6, 8, 12, 16, 24, 32, 48)
 """Neighbourhood sizes looked at, smallest first."""
@@ -29,9 +28,11 @@ LINKED_NEIGHBORS = 8
 MIN_ALIGNMENT = 0.9
 """A neighbour is on a point's sheet if the tangent space has this share of the displacement."""
 
-MIN_SHEETS, MIN_POINTS_OF_SHEET = 4, 5
-"""So many sheets, with so many points each on average, are rows of a grid rather than a manifold in
-pieces."""
+MIN_SHEETS = 4
+"""So many sheets are rows of a grid rather than a manifold in pieces."""
+
+MIN_POINTS_OF_SHEET = 5
+"""Points that each of them must have on average."""
 
 MIN_ROWS = 2.5
 """More rows than this, each with more points on average, make a grid: three, where two are two
@@ -52,8 +53,17 @@ MIN_SHIFTED_SHARE = 7 / 12
 """Share of the points of a grid that a shift to the next row moves onto points. It is 1/2 with two
 rows and 2/3 with three."""
 
+MIN_SIZE_OF_FAINT_GAP = 12
+"""Smallest neighbourhoods whose gaps count though they are not clear."""
+
+MAX_FULL_DIMENSION = 8
+"""Ambient dimensions up to which a cloud without any gap is taken as full-dimensional."""
+
 CHECKED_POINTS = 200
 """Points at which the largest neighbourhoods are compared with those that decided."""
+
+MIN_AGREEMENT = 0.6
+"""Share of the points whose local dimension should be that of the cloud."""
 
 Spectra = Iterable[tuple[int, np.ndarray]]
 """Neighbourhood sizes, and the variances ``(m, q)`` of m neighbourhoods of that size,
@@ -64,7 +74,7 @@ class DimensionRule(ABC):
     """A rule that estimates the dimension of a cloud."""
 
     @abstractmethod
-    def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
+    def local(self, cloud: PointCloud, eps_pca: float | None) -> np.ndarray:
         """An estimate at every point looked at, ``(m,)``; ``eps_pca`` is the squared radius of
         local PCA, if given."""
 
@@ -101,18 +111,21 @@ class VarianceShare(DimensionRule):
         needed = (self.gamma - 1e-12) * singular.sum(axis=1, keepdims=True)
         return 1 + (np.cumsum(singular[:, :-1], axis=1) < needed).sum(axis=1)
 
-    def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
+    def local(self, cloud: PointCloud, eps_pca: float | None) -> np.ndarray:
         if eps_pca is None:
             raise InvalidInputError(
                 "VarianceShare looks at balls of radius sqrt(eps_pca): give eps_pca=... too."
             )
         radius = float(np.sqrt(eps_pca))
-        pca = local_pca(points, radius_graph(points, radius), radius, axes=0, center=False)
-        rounding = 1e-13 * pca.variances[:, :1]
-        return self.count(np.sqrt(np.where(pca.variances > rounding, pca.variances, 0.0)))
+        pca = local_pca(cloud.points, cloud.within(radius), radius, num_axes=0, center=False)
+        variances = host(pca.variances)
+        rounding = 1e-13 * variances[:, :1]
+        return self.count(np.sqrt(np.where(variances > rounding, variances, 0.0)))
 
     def combine(self, local: np.ndarray) -> int:
-        return int(np.floor(local.mean() + 0.5)) if self.mean else super().combine(local)
+        if self.mean:
+            return int(np.floor(local.mean() + 0.5))
+        return super().combine(local)
 
 
 @dataclass(frozen=True)
@@ -141,25 +154,24 @@ class WidestGap(DimensionRule):
         trusted = max(1, min(size // 3, variances.shape[1] - 1))
         return raised[:, :trusted] / raised[:, 1 : trusted + 1]
 
-    def local(self, points: np.ndarray, eps_pca: float | None) -> np.ndarray:
-        n = len(points)
+    def local(self, cloud: PointCloud, eps_pca: float | None) -> np.ndarray:
+        n = len(cloud)
         sizes = [size for size in SIZES if size <= n // 4] or [n - 1]
-        local = self.compare(_sampled_spectra(points, sizes))
+        local = self.compare(_sampled_spectra(cloud, sizes))
         dim = self.combine(local)
-        if dim == points.shape[1]:
+        if dim == cloud.ambient_dim:
             return local
-        if spacing_variation(points) < MAX_SPACING_VARIATION:
-            cloud = np.asarray(points)
-            rows = sheet_labels(cloud, dim)
-            dim_of_grid = dim + num_repetitions(cloud, rows, dim)
+        if spacing_variation(cloud) < MAX_SPACING_VARIATION:
+            labels = sheet_labels(cloud, dim)
+            dim_of_grid = dim + num_repetitions(cloud, labels, dim)
             if dim_of_grid > dim:
-                _warn_of_sheets(dim, dim_of_grid, effective_number(rows))
+                _warn_of_sheets(dim, dim_of_grid, effective_number(labels))
                 return np.full_like(local, dim_of_grid)
-        across = self.compare(_spectra_at_checked_points(points, sizes[-1]))
+        across = self.compare(_spectra_at_checked_points(cloud, sizes[-1]))
         dim_across = self.combine(across)
         if dim_across <= dim:
             return local
-        sheets = num_sheets(points, dim)
+        sheets = num_sheets(cloud, dim)
         if sheets >= MIN_SHEETS and n >= MIN_POINTS_OF_SHEET * sheets:
             _warn_of_sheets(dim, dim_across, sheets)
             return across
@@ -167,58 +179,65 @@ class WidestGap(DimensionRule):
 
     def compare(self, spectra: Spectra) -> np.ndarray:
         """Local dimensions ``(m,)`` from the variances of neighbourhoods of several sizes."""
-        gaps, spectrum_of = {}, {}
+        mean_ratio_of = {}
+        ratios_of = {}
         for size, variances in spectra:
-            spectrum_of[size] = variances
             count, axes = variances.shape
             if axes == 1:
                 return np.ones(count, dtype=np.int64)
             total = np.maximum(variances.sum(axis=1, keepdims=True), 1e-300)
-            gaps[size] = self._ratios((variances / total).mean(axis=0, keepdims=True), size).max()
-            if gaps[size] >= self.clear:
-                best = size
-                break
-        else:
-            large = [size for size in gaps if size >= 12] or list(gaps)
-            best = max(large, key=lambda size: gaps[size])
-            if gaps[best] < self.faint and axes <= 8:
-                spanned = max(
-                    1, max(gaps) - 1
-                )  # k neighbours span k - 1 directions about their mean
-                return np.full(count, min(axes, spanned), dtype=np.int64)
-        return 1 + self._ratios(spectrum_of[best], best).argmax(axis=1)
+            mean_shares = (variances / total).mean(axis=0, keepdims=True)
+            mean_ratio_of[size] = self._ratios(mean_shares, size).max()
+            ratios_of[size] = self._ratios(variances, size)
+            if mean_ratio_of[size] >= self.clear:
+                return _places_of_gaps(ratios_of[size])
+        large = [size for size in mean_ratio_of if size >= MIN_SIZE_OF_FAINT_GAP]
+        best = max(large or mean_ratio_of, key=lambda size: mean_ratio_of[size])
+        if mean_ratio_of[best] < self.faint and axes <= MAX_FULL_DIMENSION:
+            # k neighbours span k - 1 directions about their mean
+            spanned = max(1, max(mean_ratio_of) - 1)
+            return np.full(count, min(axes, spanned), dtype=np.int64)
+        return _places_of_gaps(ratios_of[best])
 
 
-def _sampled_spectra(points: np.ndarray, sizes: list[int]) -> Spectra:
+def _places_of_gaps(ratios: np.ndarray) -> np.ndarray:
+    """Dimensions ``(m,)`` below the widest of the ratios ``(m, q)`` of consecutive variances."""
+    return 1 + ratios.argmax(axis=1)
+
+
+def _sampled_spectra(cloud: PointCloud, sizes: list[int]) -> Spectra:
     """Variances of neighbourhoods of sampled points, each size computed when it is asked for."""
     for size in sizes:
-        distances, indices = sampled_nearest(points, size)
-        centers = points[sample_rows(points)]
-        yield (
-            size,
-            pca_of_nearest(points, distances, indices, centers, axes=0).variances[
-                :, :MAX_VARIANCES
-            ],
-        )
+        distances, indices = cloud.sampled_nearest(size)
+        yield size, _variances_of_nearest(cloud, cloud.sample_rows(), distances, indices)
 
 
-def _spectra_at_checked_points(points: Any, size: int) -> Spectra:
+def _spectra_at_checked_points(cloud: PointCloud, size: int) -> Spectra:
     """Variances of the neighbourhoods of one size of ``CHECKED_POINTS`` points."""
-    rows = sample_rows(points)
-    rows = rows[:: max(1, len(rows) // CHECKED_POINTS)]
-    distances, indices = nearest_distances(points, size, rows)
-    pca = pca_of_nearest(points, distances, indices, points[rows], axes=0)
-    yield size, pca.variances[:, :MAX_VARIANCES]
+    sample = cloud.sample_rows()
+    rows = sample[:: max(1, len(sample) // CHECKED_POINTS)]
+    distances, indices = cloud.nearest(size, rows)
+    yield size, _variances_of_nearest(cloud, rows, distances, indices)
 
 
-def num_sheets(points: Any, dim: int) -> float:
+def _variances_of_nearest(
+    cloud: PointCloud, rows: torch.Tensor, distances: torch.Tensor, indices: torch.Tensor
+) -> np.ndarray:
+    """Variances ``(m, q)`` of the neighbours of some rows, descending."""
+    centers = cloud.points[rows]
+    pca = pca_of_nearest(cloud.points, distances, indices, centers, num_axes=0)
+    return host(pca.variances[:, :MAX_VARIANCES])
+
+
+def num_sheets(cloud: PointCloud, dim: int) -> float:
     r"""How many sheets of dimension ``dim`` a cloud consists of, each weighted by its size.
 
     >>> x, y = np.meshgrid(np.arange(40.0), 5.0 * np.arange(10.0))
-    >>> round(num_sheets(np.stack([x.ravel(), y.ravel()], axis=1), dim=1))
+    >>> rows = PointCloud(torch.from_numpy(np.stack([x.ravel(), y.ravel()], axis=1)))
+    >>> round(num_sheets(rows, dim=1))
     10
     """
-    return effective_number(sheet_labels(np.asarray(points), dim))
+    return effective_number(sheet_labels(cloud, dim))
 
 
 def effective_number(labels: np.ndarray) -> float:
@@ -231,21 +250,27 @@ def effective_number(labels: np.ndarray) -> float:
     return float(1.0 / np.square(shares).sum())
 
 
-def sheet_labels(points: np.ndarray, dim: int) -> np.ndarray:
+def sheet_labels(cloud: PointCloud, dim: int) -> np.ndarray:
     """The sheet of dimension ``dim`` of each point, ``(n,)``.
 
     A point is joined to those of its nearest neighbours that lie along its tangent space.
     """
-    n = len(points)
+    n = len(cloud)
     size = min(LINKED_NEIGHBORS, n - 1)
-    distances, indices = nearest_distances(points, size)
-    few = min(size, 2 * dim)
-    pca = pca_of_nearest(points, distances[:, :few], indices[:, :few], points, axes=dim)
-    steps = points[indices] - points[:, None]
-    along = np.linalg.norm(steps @ pca.axes, axis=2)
-    aligned = along >= MIN_ALIGNMENT * distances
-    rows = np.repeat(np.arange(n), aligned.sum(axis=1))
-    return joined_labels(rows, indices[aligned], n)
+    distances, indices = cloud.nearest(size)
+    tangent_size = min(size, 2 * dim)
+    pca = pca_of_nearest(
+        cloud.points,
+        distances[:, :tangent_size],
+        indices[:, :tangent_size],
+        cloud.points,
+        num_axes=dim,
+    )
+    steps = cloud.points[indices] - cloud.points[:, None]
+    along = torch.linalg.vector_norm(steps @ pca.axes, dim=2)
+    is_aligned = host(along >= MIN_ALIGNMENT * distances)
+    rows = np.repeat(np.arange(n), is_aligned.sum(axis=1))
+    return joined_labels(rows, host(indices)[is_aligned], n)
 
 
 def joined_labels(starts: np.ndarray, ends: np.ndarray, n: int) -> np.ndarray:
@@ -254,27 +279,34 @@ def joined_labels(starts: np.ndarray, ends: np.ndarray, n: int) -> np.ndarray:
     return connected_components(links, directed=False)[1]
 
 
-def spacing_variation(points: Any) -> float:
+def spacing_variation(cloud: PointCloud) -> float:
     """Standard deviation of the distances of sampled points to their nearest ones, in units of
     their mean."""
-    distances, _ = sampled_nearest(points, 1)
+    distances = host(cloud.sampled_nearest(1)[0])
     return float(distances.std() / max(distances.mean(), 1e-300))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ShiftedCloud:
-    """Points ``(n, D)`` that are compared with themselves after a shift."""
+    """A cloud that is compared with itself after a shift."""
 
-    points: np.ndarray
+    cloud: PointCloud
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """The points ``(n, D)`` on the host."""
+        return self.cloud.at(slice(None))
 
     @cached_property
     def tree(self) -> cKDTree:
+        """A k-d tree of the points as they are, in any number of dimensions."""
         return cKDTree(self.points, balanced_tree=False, compact_nodes=False)
 
     @cached_property
     def spacings(self) -> np.ndarray:
         """Distance of each point to its nearest one, ``(n,)``."""
-        return nearest_distances(self.points, 1)[0][:, 0]
+        distances, _ = self.cloud.nearest(1)
+        return host(distances[:, 0])
 
     def matches(
         self, shift: np.ndarray, rows: np.ndarray, labels: np.ndarray
@@ -295,13 +327,15 @@ class ShiftedCloud:
 
     def tangents(self, row: int, dim: int) -> np.ndarray:
         """Axes ``(D, dim)`` of the nearest points of a point."""
-        rows = np.array([row])
-        neighbors = min(2 * dim, len(self.points) - 1)
-        distances, indices = nearest_distances(self.points, neighbors, rows)
-        return pca_of_nearest(self.points, distances, indices, self.points[rows], axes=dim).axes[0]
+        num_neighbors = min(2 * dim, len(self.cloud) - 1)
+        rows = torch.tensor([row], device=self.cloud.device)
+        distances, indices = self.cloud.nearest(num_neighbors, rows)
+        centers = self.cloud.points[rows]
+        pca = pca_of_nearest(self.cloud.points, distances, indices, centers, num_axes=dim)
+        return host(pca.axes[0])
 
 
-def num_repetitions(points: np.ndarray, labels: np.ndarray, dim: int) -> int:
+def num_repetitions(cloud: PointCloud, labels: np.ndarray, dim: int) -> int:
     """In how many directions the sheets of dimension ``dim`` with ``labels`` (n,) repeat, as the
     rows of a grid do.
 
@@ -309,22 +343,23 @@ def num_repetitions(points: np.ndarray, labels: np.ndarray, dim: int) -> int:
     other. Joined along this shift they are sheets of one more dimension, which may repeat in turn.
 
     >>> x, y, z = np.meshgrid(np.arange(9.0), 5.0 * np.arange(4.0), 5.0 * np.arange(4.0))
-    >>> grid = np.stack([x.ravel(), y.ravel(), z.ravel()], axis=1)
+    >>> points = np.stack([x.ravel(), y.ravel(), z.ravel()], axis=1)
+    >>> grid = PointCloud(torch.from_numpy(points))
     >>> num_repetitions(grid, sheet_labels(grid, dim=1), dim=1)
     2
     """
-    n = len(points)
+    n = len(cloud)
     rows = np.arange(n)
-    cloud = ShiftedCloud(points)
-    shifts = np.zeros((0, points.shape[1]))
-    while dim + len(shifts) < points.shape[1]:
+    shifted = ShiftedCloud(cloud)
+    shifts = np.zeros((0, cloud.ambient_dim))
+    while dim + len(shifts) < cloud.ambient_dim:
         sheets = effective_number(labels)
         if sheets <= MIN_ROWS or n <= MIN_ROWS * sheets:
             break
-        shift = shift_between_sheets(cloud, labels, dim, shifts)
+        shift = shift_between_sheets(shifted, labels, dim, shifts)
         if shift is None:
             break
-        starts, ends = cloud.matches(shift, rows, labels)
+        starts, ends = shifted.matches(shift, rows, labels)
         first_of_sheet = np.unique(labels, return_index=True)[1]
         starts = np.concatenate([rows, starts])
         ends = np.concatenate([first_of_sheet[labels], ends])
@@ -334,7 +369,7 @@ def num_repetitions(points: np.ndarray, labels: np.ndarray, dim: int) -> int:
 
 
 def shift_between_sheets(
-    cloud: ShiftedCloud, labels: np.ndarray, dim: int, shifts: np.ndarray
+    shifted: ShiftedCloud, labels: np.ndarray, dim: int, shifts: np.ndarray
 ) -> np.ndarray | None:
     """The shift ``(D,)`` that moves most points onto points of another sheet; None if there is none
     for ``MIN_SHIFTED_SHARE`` of them.
@@ -342,23 +377,26 @@ def shift_between_sheets(
     Candidates lead from a point to the nearest one of another sheet, across the tangent space and
     the earlier ``shifts`` (s, D).
     """
-    sample = sample_rows(cloud.points)
+    sample = host(shifted.cloud.sample_rows())
+    points = shifted.points
     best_share = 0.0
     best_shift = None
     for row in sample[:: max(1, len(sample) // GRID_CANDIDATES)]:
-        step = cloud.step_to_other_label(row, labels)
-        along_sheet = np.concatenate([cloud.tangents(row, dim), shifts.T], axis=1)
+        step = shifted.step_to_other_label(row, labels)
+        along_sheet = np.concatenate([shifted.tangents(row, dim), shifts.T], axis=1)
         if cosine_to_span(step, along_sheet) > MAX_SHIFT_COSINE:
             continue
-        starts, ends = cloud.matches(step, sample, labels)
+        starts, ends = shifted.matches(step, sample, labels)
         if len(starts) == 0:
             continue
-        mean_step = (cloud.points[ends] - cloud.points[starts]).mean(axis=0)
-        share = len(cloud.matches(mean_step, sample, labels)[0]) / len(sample)
+        mean_step = (points[ends] - points[starts]).mean(axis=0)
+        share = len(shifted.matches(mean_step, sample, labels)[0]) / len(sample)
         if share > best_share:
             best_share = share
             best_shift = mean_step
-    return best_shift if best_share >= MIN_SHIFTED_SHARE else None
+    if best_share < MIN_SHIFTED_SHARE:
+        return None
+    return best_shift
 
 
 def cosine_to_span(step: np.ndarray, vectors: np.ndarray) -> float:
@@ -375,45 +413,58 @@ def _warn_of_sheets(dim: int, dim_across: int, sheets: float) -> None:
     shapes = {1: "curves", 2: "surfaces"}.get(dim, f"sheets of dimension {dim}")
     warn(
         f"the points lie on about {sheets:.0f} {shapes}, such as the rows of a stretched grid, "
-        f"which together span {dim_across} dimensions: the dimension is taken as "
-        f"{dim_across}. Give dim={dim} if each of the {shapes} is a manifold by itself, and "
-        f"dim={dim_across} to silence this.",
+        f"which together span {dim_across} dimensions: the dimension is taken as {dim_across}.",
         DimensionWarning,
+        remedy=Remedy(
+            f"Give {{dim}} if each of the {shapes} is a manifold by itself, and {dim_across} "
+            "instead to silence this.",
+            dim=dim,
+        ),
     )
 
 
 def resolve_dimension(
-    points: Any, dim: int | DimensionRule | None, eps_pca: float | None = None
+    cloud: PointCloud, dim: int | DimensionRule | None, eps_pca: float | None = None
 ) -> tuple[int, np.ndarray | None]:
-    """A given dimension, checked, or an estimated one with the local estimates that it comes from.
+    """A dimension that the user gave, checked, or an estimated one with the local estimates that it
+    comes from.
 
     >>> circle = np.exp(2j * np.pi * np.arange(60) / 60)
-    >>> resolve_dimension(np.stack([circle.real, circle.imag], axis=1), WidestGap())[0]
+    >>> cloud = PointCloud.from_points(np.stack([circle.real, circle.imag], axis=1))
+    >>> resolve_dimension(cloud, WidestGap())[0]
     1
     """
-    rule = WidestGap() if dim is None else dim
-    if not isinstance(rule, DimensionRule):
-        if (
-            isinstance(dim, bool)
-            or not isinstance(dim, (int, np.integer))
-            or not 1 <= dim <= points.shape[1]
-        ):
-            raise InvalidInputError(
-                f"dim must be an integer from 1 to the ambient dimension {points.shape[1]}, got "
-                f"{dim!r}."
-            )
-        return int(dim), None
-    local = rule.local(points if isinstance(rule, WidestGap) else np.asarray(points), eps_pca)
-    found = rule.combine(local)
-    agree = float((local == found).mean())
-    if agree < 0.6:
-        counts = {
-            int(d): int(c) for d, c in zip(*np.unique(local, return_counts=True), strict=True)
-        }
-        warn(
-            f"only {agree:.0%} of the points have local dimension {found} (points by dimension: "
-            f"{counts}). The cloud may be noisy, undersampled or a union of pieces; give dim=... "
-            "if you know it.",
-            DimensionWarning,
+    if dim is None:
+        dim = WidestGap()
+    if not isinstance(dim, DimensionRule):
+        return check_dimension(dim, cloud.ambient_dim), None
+    local = dim.local(cloud, eps_pca)
+    estimate = dim.combine(local)
+    _warn_of_disagreement(local, estimate)
+    return estimate, local
+
+
+def check_dimension(dim: int, ambient_dim: int) -> int:
+    """Refuse what is no number of dimensions, up to that of the ambient space."""
+    is_integer = isinstance(dim, (int, np.integer)) and not isinstance(dim, bool)
+    if not is_integer or not 1 <= dim <= ambient_dim:
+        raise InvalidInputError(
+            argument="dim",
+            expected=f"an integer from 1 to the ambient dimension {ambient_dim}",
+            received=repr(dim),
         )
-    return found, local
+    return int(dim)
+
+
+def _warn_of_disagreement(local: np.ndarray, estimate: int) -> None:
+    share = float((local == estimate).mean())
+    if share >= MIN_AGREEMENT:
+        return
+    dimensions, counts = np.unique(local, return_counts=True)
+    points_of_dimension = dict(zip(dimensions.tolist(), counts.tolist(), strict=True))
+    warn(
+        f"only {share:.0%} of the points have local dimension {estimate} (points by dimension: "
+        f"{points_of_dimension}). The cloud may be noisy, undersampled or a union of pieces.",
+        DimensionWarning,
+        remedy=Remedy("Give {dim} if you know it.", dim=...),
+    )

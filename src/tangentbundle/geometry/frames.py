@@ -1,12 +1,12 @@
-r"""A basis of each tangent space, by local principal component analysis.
+r"""Orthonormal bases of the tangent spaces: known, or estimated by local PCA.
 
-For each point the displacements to its neighbours, weighted by :math:`K(|x_j - x_i|/r_i)`, form
-:math:`B_i \in \mathbb{R}^{D \times k}`. The frame is its first d *left* singular vectors, the
-eigenvectors of :math:`B_i B_i^T`. (The paper prints :math:`B_i^T B_i`, whose eigenvectors live in
-the space of neighbours.) Whichever of the two Gram matrices is smaller is decomposed.
+Where the points have gradients, estimated bases have them, too. The first d eigenvectors of
 
-An eigenvector is defined up to its sign, which ``with_stated_signs`` fixes: the entry of largest
-magnitude is positive.
+.. math:: C_i = \sum_j b_{ij}\,(x_j - \bar x_i)(x_j - \bar x_i)^T
+
+are defined up to a turn within their plane, whose derivative is set to zero. So gradients are right
+for losses that do not depend on frames, such as all that are computed from ambient vectors;
+eigenvalues that are close within the plane do no harm.
 """
 
 from __future__ import annotations
@@ -16,266 +16,311 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
-from ..arrays import host, on_host
-from ..errors import RankDeficientError
-from ..parallel import run_ranges
-from .graph import NeighborGraph, graph_of_lists
+from ..arrays import host, positive
+from ..errors import InvalidInputError, SuspiciousDataWarning, warn
+from ..transforms import outside_transforms
+from .cloud import PointCloud
+from .graph import NeighborGraph
 from .kernels import Biweight
-from .ordering import first_of
-from .small_matrices import JACOBI_SIZE, TINY, lapack, leading, orthonormal
-from .tensor_cloud import CHUNK, CPU_CHUNK, TensorCloud, tensor_of
+from .local_pca import REACH_OF_NEAREST, LocalPCA, local_pca, pca_of_nearest
 
-FLAT = 1e-12
-"""A variance of at most this share of the mean squared distance of the neighbours counts as
-none."""
+NOISE_SHARE = 0.4
+"""Share of a median neighbourhood's variance off its tangent space above which the cloud counts as
+noisy."""
 
-MIN_RESOLUTION = 10.0
-"""Extents of a neighbourhood below so many units in the last place of the largest coordinate count
-as none: to a tenth of a radian, rounding decides their direction."""
+MAX_TILTED_SHARE = 0.015
+"""Outliers are suspected where more pairs of neighbours than this share stand at more than 60
+degrees, though most pairs agree: on clean surfaces of ``MIN_SMOOTHNESS`` it is below 0.01."""
 
-GRAM_SIZE = 12
-"""Ambient dimensions above this use the neighbours' Gram matrix where it is smaller."""
+MIN_SMOOTHNESS = 0.93
+"""Cosine of the median pair of neighbours above which most pairs agree."""
 
-MAX_VARIANCES = 16
-"""Variances returned of each neighbourhood."""
+MIN_POINTS = 500
+"""Points from which outliers are looked for: among fewer, curved ends of an ellipsoid look the
+same."""
 
-SIGN_TOLERANCE = 1e-3
-"""Entries of an axis whose magnitudes differ by at most this share count as equally large: more
-than the rounding of eigenvectors in float32, so that on symmetric clouds, such as grids, rounding
-does not decide a sign."""
+MAX_COMPARED_EDGES = 40_000
+"""Up to so many edges all tangent spaces are compared, above a sample."""
+
+NUM_SAMPLED_EDGES = 4000
+"""Edges of that sample."""
 
 
-def with_stated_signs(axes: Tensor) -> Tensor:
-    r"""The axes, columns of ``(..., D, q)``, with the signs of the convention.
+@dataclass(frozen=True, eq=False)
+class TangentFrames:
+    """A basis of each tangent space: ``matrices (n, D, d)``, with orthonormal columns.
 
-    In each column a, the first entry with :math:`|a_k| \ge (1 - 10^{-3}) \max_m |a_m|` is positive.
-    The sign of an axis thus depends on the axis alone: not on the order of the points, the
-    algorithm, the device or the precision.
-
-    >>> with_stated_signs(torch.tensor([[0.25, -0.5], [-1.0, 0.5], [0.0, 0.25]])).tolist()
-    [[-0.25, 0.5], [1.0, -0.5], [-0.0, -0.25]]
+    >>> frames = TangentFrames(torch.eye(3)[:, :2].expand(5, 3, 2))
+    >>> frames.dim, frames.is_estimated
+    (2, False)
     """
-    magnitudes = axes.abs()
-    largest = magnitudes.amax(dim=-2, keepdim=True)
-    among_largest = magnitudes >= (1.0 - SIGN_TOLERANCE) * largest
-    first = among_largest.to(torch.uint8).argmax(dim=-2, keepdim=True)
-    deciding_entry = axes.gather(-2, first)
-    return torch.where(deciding_entry < 0, -axes, axes)
+
+    matrices: Tensor
+
+    is_estimated = False
+
+    @property
+    def dim(self) -> int:
+        """The dimension d of the tangent spaces."""
+        return self.matrices.shape[2]
+
+    def to_coordinates(self, vectors: Tensor) -> Tensor:
+        r""":math:`f_i = O_i^T v_i`: vectors ``(..., n, D, c)`` to coordinates
+        ``(..., n, d, c)``."""
+        return torch.einsum("nij,...nic->...njc", self.matrices.to(vectors), vectors)
+
+    def to_ambient(self, signal: Tensor) -> Tensor:
+        r""":math:`v_i = O_i f_i`: coordinates ``(..., n, d, c)`` to vectors ``(..., n, D, c)``."""
+        return torch.einsum("nij,...njc->...nic", self.matrices.to(signal), signal)
+
+    def moved(self, cloud: PointCloud, points: Tensor) -> TangentFrames:
+        """Frames at other points: those that are given do not depend on the points."""
+        raise InvalidInputError(
+            "gradients in the points need frames that are estimated: build the bundle with "
+            "from_points."
+        )
+
+    def warn_of_noise(self, graph: NeighborGraph) -> None:
+        """Known frames are not in doubt."""
 
 
-@on_host("axes", "variances", "total", "squares", "counts")
+@dataclass(frozen=True, eq=False)
+class EstimatedFrames(TangentFrames):
+    """Bases from local PCA: its first d axes.
+
+    ``pca`` is the analysis within balls of squared radius ``eps_pca``, but at the points
+    ``by_nearest`` of their nearest neighbours, and ``center`` says whether about the mean of each
+    neighbourhood; ``local_dimensions`` are the estimates of the dimension that it was chosen from,
+    where it was.
+    """
+
+    pca: LocalPCA
+    eps_pca: float
+    by_nearest: Tensor
+    center: bool
+    local_dimensions: np.ndarray | None = None
+
+    is_estimated = True
+
+    def moved(self, cloud: PointCloud, points: Tensor) -> TangentFrames:
+        """Bases at other points ``(n, D)``, differentiable in them, with the neighbourhoods that
+        the points of the cloud have."""
+        with outside_transforms():
+            edges = self._edges_of_pca(cloud)
+        covariances = _covariances_of_edges(points, *edges, center=self.center)
+        return TangentFrames(_LeadingEigenvectors.apply(covariances, self.matrices)[0])
+
+    def _edges_of_pca(self, cloud: PointCloud) -> tuple[Tensor, Tensor, Tensor]:
+        """Edges of the neighbourhoods that were analysed, and the radius at each: rows, columns and
+        radii ``(e,)``."""
+        radius = self.eps_pca**0.5
+        graph = cloud.within(radius, dim=self.dim)
+        in_ball = ~torch.isin(graph.rows, self.by_nearest)
+        count = num_nearest(cloud, self.dim)
+        distances, nearest = cloud.nearest(count, self.by_nearest)
+        reach_of_nearest = REACH_OF_NEAREST * distances[:, -1]
+        rows = torch.cat([graph.rows[in_ball], self.by_nearest.repeat_interleave(count)])
+        columns = torch.cat([graph.indices[in_ball].long(), nearest.flatten()])
+        reach = torch.full_like(graph.distances[in_ball], radius)
+        return rows, columns, torch.cat([reach, reach_of_nearest.repeat_interleave(count)])
+
+    def warn_of_noise(self, graph: NeighborGraph) -> None:
+        """Warn of neighbourhoods whose variance lies mostly off the tangent spaces, and of signs of
+        outliers."""
+        share = median(self.pca.residual(self.dim))
+        if share > NOISE_SHARE:
+            warn(
+                f"{share:.0%} of the variance of the median neighbourhood lies off its tangent "
+                "space: noise hides the manifold at this scale, or its dimension is not "
+                f"{self.dim}. Use a larger eps, give another dim, or project the cloud onto its "
+                "leading principal coordinates first.",
+                SuspiciousDataWarning,
+            )
+        if graph.num_points < MIN_POINTS:
+            return
+        cosines = smallest_cosines(products_along_edges(self.matrices, graph))
+        tilted = float((cosines < 0.5).double().mean())
+        if tilted > MAX_TILTED_SHARE and median(cosines) > MIN_SMOOTHNESS:
+            warn(
+                f"most neighbouring tangent spaces agree well, but {tilted:.1%} of pairs stand at "
+                "more than 60 degrees: there may be outliers, sharp edges, or sheets closer to "
+                "each other than the scale. Remove outliers, or use a smaller eps.",
+                SuspiciousDataWarning,
+            )
+
+
 @dataclass(frozen=True)
-class LocalPCA:
-    """Principal axes of every neighbourhood.
+class PCASettings:
+    """How local PCA is done: within the squared radius ``eps_pca``, or by default within that of
+    half the neighbours; about the weighted mean of each neighbourhood, or about the point."""
 
-    Attributes: ``axes`` (n, D, q) with orthonormal columns, signed by ``with_stated_signs``,
-    ``variances`` (n, p) along the first p >= q axes, descending, ``total`` (n,) the full variance,
-    ``squares`` (n,) the mean squared distance of the neighbours, ``counts`` (n,) neighbours with
-    positive weight. They are tensors where the points are; the attributes are NumPy arrays.
-    """
+    eps_pca: float | None = None
+    center: bool = True
 
-    axes: np.ndarray
-    variances: np.ndarray
-    total: np.ndarray
-    squares: np.ndarray
-    counts: np.ndarray
+    def __post_init__(self) -> None:
+        if self.eps_pca is not None:
+            object.__setattr__(self, "eps_pca", positive(self.eps_pca, "eps_pca"))
 
-    def frames(self, d: int, order: Any = None) -> Any:
-        """The first ``d`` axes of each neighbourhood, ``(n, D, d)``, where they are; all must span
-        d directions.
-
-        ``order`` holds the user's numbers of the points, for messages.
-        """
-        axes = vars(self)["axes"]
-        if d > axes.shape[2]:
-            raise RankDeficientError(
-                f"dimension {d} was asked for, but the points span at most {axes.shape[2]} "
-                "directions. Give a smaller dimension."
-            )
-        weak = self.undetermined(d)
-        if len(weak):
-            row, number = first_of(weak, order)
-            raise RankDeficientError(
-                f"{len(weak)} neighbourhoods (first: point {number}, with "
-                f"{self.counts[row]} neighbours) span fewer than {d} directions. Use a larger "
-                "eps_pca, a smaller dimension, or remove duplicate points."
-            ).at_point(number)
-        frames = axes[:, :, :d].contiguous()
-        return frames.numpy() if frames.device.type == "cpu" else frames
-
-    def undetermined(self, d: int) -> np.ndarray:
-        """Rows of the neighbourhoods that span fewer than ``d`` directions.
-
-        Their d-th variance is rounding: next to nothing in comparison with the squared distances of
-        the neighbours.
-        """
-        variances, squares = vars(self)["variances"], vars(self)["squares"]
-        if d > variances.shape[1]:
-            return np.arange(len(variances))
-        return host((variances[:, d - 1] <= FLAT * squares.clamp_min(TINY)).nonzero().flatten())
-
-    def replace(self, rows: np.ndarray, other: LocalPCA) -> None:
-        """Take some neighbourhoods from another analysis."""
-        for name in ("axes", "variances", "total", "squares", "counts"):
-            field = vars(self)[name]
-            field[torch.as_tensor(rows, device=field.device)] = vars(other)[name].to(field)
-            vars(self).pop(f"{name} on the host", None)
-
-    def residual(self, d: int) -> np.ndarray:
-        """Share of each neighbourhood's variance outside its first ``d`` axes, ``(n,)``."""
-        variances, total = vars(self)["variances"], vars(self)["total"]
-        return host((1.0 - variances[:, :d].sum(1) / total.clamp_min(TINY)).clamp(0.0, 1.0))
+    def squared_radius(self, eps: float, dim: int) -> float:
+        """``eps_pca``; by default its ball holds half as many neighbours as that of ``eps``."""
+        if self.eps_pca is not None:
+            return self.eps_pca
+        return eps * 0.5 ** (2 / dim)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
-def _covariances(
-    start, stop, centers, points, ends, indices, distances, reach, center, counts, squares, out
-):  # pragma: no cover
-    """Covariance of each neighbourhood, with biweights, about its weighted mean or about the
-    point."""
-    dims, most = points.shape[1], np.diff(ends[start : stop + 1]).max()
-    inside, weights = np.empty(most, indices.dtype), np.empty(most)
-    steps, mean = np.empty((dims, most)), np.zeros(dims)
-    for i in range(start, stop):
-        count, narrowing = 0, 1.0 / reach[i]
-        for e in range(ends[i], ends[i + 1]):
-            u = distances[e] * narrowing
-            inside[count], weights[count] = indices[e], (1.0 - u * u) ** 2
-            count += u < 1.0
-        counts[i], total = count, max(weights[:count].sum(), TINY)
-        squares[i] = 0.0
-        for a in range(dims):
-            middle, first = centers[i, a], 0.0
-            for k in range(count):
-                steps[a, k] = points[inside[k], a] - middle
-                first += weights[k] * steps[a, k]
-            if center:
-                mean[a] = first / total
-            for b in range(a + 1):
-                second = 0.0
-                for k in range(count):
-                    second += weights[k] * steps[a, k] * steps[b, k]
-                out[i, a, b] = out[i, b, a] = second / total - mean[a] * mean[b]
-            squares[i] += second / total  # the last one, of axis a with itself
-
-
-def local_pca(
-    points: Any,
+def neighborhood_pca(
+    cloud: PointCloud,
     graph: NeighborGraph,
-    radius: Any,
     *,
-    centers: Any = None,
-    axes: int | None = None,
-    center: bool = True,
-) -> LocalPCA:
-    """Principal axes of the neighbours of each point within ``radius`` (a number, or one a point).
+    eps: float,
+    dim: int,
+    settings: PCASettings,
+    max_memory: float | None = None,
+    rows: slice | None = None,
+) -> tuple[LocalPCA, Tensor]:
+    """Local PCA of all points, or of those ``rows`` that the graph has; and the numbers of those
+    whose nearest neighbours it looks at.
 
-    ``points`` (n, D) float64, or a ``TensorCloud``; row i of the graph holds the neighbours of
-    ``centers[i]`` (default: the points themselves) and must reach at least as far as the radius.
-    ``axes`` is the number of axes returned (default: all, at most 16); there are at least as many
-    variances, and with ``axes=0`` all of them. ``center`` subtracts the weighted mean of each
-    neighbourhood, which varies less under noise; without it displacements are from ``centers``, as
-    in Algorithm 1 of the paper.
-
-    >>> line = np.linspace(0, 1, 20)[:, None] * np.array([[3.0, 4.0]])
-    >>> from tangentbundle.geometry.graph import radius_graph
-    >>> pca = local_pca(line, radius_graph(line, 1.0), 1.0)
-    >>> np.abs(pca.frames(1)[0, :, 0]).round(6).tolist()
-    [0.6, 0.8]
+    Points with fewer than ``2 d + 2`` neighbours in the default ball, or whose neighbours there do
+    not span d directions, use their ``2 d + 2`` nearest ones instead, however far. A ball that the
+    user gave is obeyed, and ``LocalPCA.frames`` refuses neighbours that do not span d directions.
     """
-    x = tensor_of(points)
-    centers, (indptr, indices, distances) = (
-        x if centers is None else torch.as_tensor(centers).to(x),
-        graph.tensors,
-    )
-    (n, dims), on_cpu, degrees = centers.shape, x.device.type == "cpu", indptr.diff()
-    keep = min(dims, MAX_VARIANCES) if axes is None else axes
-    width = dims if dims <= JACOBI_SIZE else keep or dims
-    found, variances, total = (x.new_zeros((n, *shape)) for shape in ((dims, keep), (width,), ()))
-    squares = torch.zeros_like(total)
-    counts, most = torch.zeros_like(degrees), max(1, int(degrees.max()))
-    reach = torch.as_tensor(radius, dtype=x.dtype, device=x.device).expand(n)
-    rounding = float(MIN_RESOLUTION * torch.finfo(x.dtype).eps * x.abs().max()) ** 2
-    small = dims <= max(GRAM_SIZE, most)
-    compiled = on_cpu and small
-    columns = [] if compiled else list(x.T.contiguous())  # single numbers are gathered fastest
-    rows = max(1, 4 * (CPU_CHUNK if on_cpu else CHUNK) // (dims * (dims if compiled else most)))
-    for start in range(0, n, rows):
-        some = slice(start, min(start + rows, n))
-        if compiled:
-            gram = x.new_empty((some.stop - start, dims, dims))
-            tensors = (
-                centers[some],
-                x,
-                indptr[start : some.stop + 1],
-                indices,
-                distances,
-                reach[some].contiguous(),
-            )
-            arrays = (
-                *(t.numpy() for t in tensors),
-                center,
-                counts[some].numpy(),
-                squares[some].numpy(),
-                gram.numpy(),
-            )
-            run_ranges(_covariances, len(gram), *arrays, grain=512)
-        else:
-            steps = _steps(
-                columns, graph, some, centers[some], reach[some], center, counts, squares
-            )
-            gram = steps.mT @ steps if small else steps @ steps.mT
-        total[some] = gram.diagonal(dim1=1, dim2=2).sum(1)
-        if keep == 0 and dims > JACOBI_SIZE:
-            values = lapack(lambda matrices: (np.linalg.eigvalsh(matrices)[:, ::-1],), gram)[0]
-        else:
-            values, vectors = leading(gram, min(width, gram.shape[1]), exact=on_cpu)
-            vectors = (
-                vectors[:, :, :keep] if small else orthonormal(steps.mT @ vectors[:, :, :keep])
-            )
-            found[some, :, : vectors.shape[2]] = with_stated_signs(vectors)
-        variances[some, : values.shape[1]] = torch.where(values > rounding, values, 0.0)[:, :width]
-    return LocalPCA(found, variances, total, squares, counts)  # type: ignore[arg-type]
+    eps_pca = settings.squared_radius(eps, dim)
+    radius = float(np.sqrt(eps_pca))
+    if eps_pca > eps:
+        graph = cloud.within(radius, max_memory=max_memory, dim=dim, rows=rows)
+    centers = cloud.points
+    if rows is not None:
+        centers = cloud.points[rows]
+    options: dict[str, Any] = {"num_axes": dim, "center": settings.center}
+    pca = local_pca(cloud.points, graph, radius, centers=centers, **options)
+    least = num_nearest(cloud, dim)
+    few = (pca.counts < least).nonzero().flatten()
+    poor = torch.cat([few, pca.undetermined(dim)]).unique()
+    if settings.eps_pca is not None:
+        return pca, poor[:0]
+    if len(poor):
+        first_row = 0 if rows is None else rows.start
+        distances, indices = cloud.nearest(least, first_row + poor)
+        nearest = pca_of_nearest(cloud.points, distances, indices, centers[poor], **options)
+        pca.replace(poor, nearest)
+    return pca, poor
 
 
-def _steps(
-    columns: list[Tensor],
+def num_nearest(cloud: PointCloud, dim: int) -> int:
+    """Nearest neighbours that determine a tangent space: ``2 d + 2``, or all there are."""
+    return min(2 * dim + 2, len(cloud) - 1)
+
+
+def median(values: Tensor) -> float:
+    """The median, of an even number of values the mean of the two in the middle."""
+    return float(np.median(host(values)))
+
+
+def estimate_frames(
+    cloud: PointCloud,
     graph: NeighborGraph,
-    rows: slice,
-    centers: Tensor,
-    reach: Tensor,
-    center: bool,
-    counts: Tensor,
-    squares: Tensor,
-) -> Tensor:
-    """Weighted displacements ``(rows, k, D)`` of the neighbours of some rows, padded by zeros.
+    *,
+    eps: float,
+    dim: int,
+    settings: PCASettings,
+    max_memory: float | None = None,
+    local_dimensions: np.ndarray | None = None,
+) -> EstimatedFrames:
+    """The first ``dim`` axes of all neighbourhoods."""
+    pca, by_nearest = neighborhood_pca(
+        cloud, graph, eps=eps, dim=dim, settings=settings, max_memory=max_memory
+    )
+    return EstimatedFrames(
+        matrices=pca.frames(dim, cloud.curve_order),
+        pca=pca,
+        eps_pca=settings.squared_radius(eps, dim),
+        by_nearest=by_nearest,
+        center=settings.center,
+        local_dimensions=local_dimensions,
+    )
 
-    Writes the ``counts`` and mean ``squares`` of these rows.
+
+# Gradients in the points.
+
+
+class _LeadingEigenvectors(torch.autograd.Function):
+    """The first d eigenvectors of symmetric matrices ``(n, D, D)``, turned within their span
+    towards ``like``.
+
+    Eigenvalues, eigenvectors and the turn are outputs for the backward pass alone.
     """
-    indptr, indices, distances = graph.tensors
-    start, length = indptr[:-1][rows, None], indptr.diff()[rows, None]
-    slots = torch.arange(max(1, int(length.max())), device=start.device)
-    edges = (start + slots).clamp_max(max(graph.num_edges - 1, 0))
-    weights = Biweight()(distances[edges].double() / reach[:, None]) * (slots < length)
-    counts[rows] = (weights > 0).sum(1)
-    weights = weights / weights.sum(1, keepdim=True).clamp_min(TINY)
-    near = indices[edges]
-    steps = torch.stack([column[near] for column in columns], 2) - centers[:, None]
-    squares[rows] = (weights * steps.square().sum(2)).sum(1)
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(covariance: Tensor, like: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        values, vectors = torch.linalg.eigh(covariance)
+        tangent = vectors[..., -like.shape[-1] :]
+        left, _, right = torch.linalg.svd(tangent.mT @ like)
+        turn = left @ right
+        return tangent @ turn, values, vectors, turn
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        _, values, vectors, turn = output
+        ctx.mark_non_differentiable(values, vectors, turn)
+        ctx.save_for_backward(values, vectors, turn)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad: Tensor, *unused: Tensor):
+        values, vectors, turn = ctx.saved_tensors
+        d = turn.shape[-1]
+        normal = vectors[..., :-d]
+        tangent = vectors[..., -d:]
+        gaps = values[..., None, -d:] - values[..., :-d, None]
+        mixed = normal @ (normal.mT @ grad @ turn.mT / gaps) @ tangent.mT
+        return (mixed + mixed.mT) / 2, None
+
+
+def _covariances_of_edges(
+    points: Tensor, rows: Tensor, columns: Tensor, reach: Tensor, *, center: bool
+) -> Tensor:
+    """Covariances ``(n, D, D)`` of neighbourhoods of points ``(n, D)``, given by their edges."""
+    n = len(points)
+    steps = points[columns] - points[rows]
+    weights = Biweight()(torch.linalg.vector_norm(steps, dim=1) / reach)[:, None]
+    totals = points.new_zeros(n, 1).index_add(0, rows, weights)
     if center:
-        steps -= weights[:, None] @ steps
-    return steps.mul_(weights.sqrt()[:, :, None])
+        means = torch.zeros_like(points).index_add(0, rows, weights * steps) / totals
+        steps = steps - means[rows]
+    products = steps[:, :, None] * (weights / totals[rows] * steps)[:, None]
+    return points.new_zeros(n, *products.shape[1:]).index_add(0, rows, products)
 
 
-def pca_of_nearest(
-    points: Any, distances: Any, indices: Any, centers: Any, axes: int, center: bool = True
-) -> LocalPCA:
-    """Local PCA at ``centers`` (m, D) of k neighbours of each, nearest first: ``distances``,
-    ``indices`` (m, k)."""
-    to = points.curve_order.device if isinstance(points, TensorCloud) else None
-    distances, indices = (torch.as_tensor(a, device=to) for a in (distances, indices))
-    reach, graph = 1.2 * distances[:, -1].clamp_min(TINY), graph_of_lists(distances, indices)
-    return local_pca(points, graph, reach, centers=centers, axes=axes, center=center)
+# How well neighbouring tangent spaces agree.
+
+
+def products_along_edges(matrices: Tensor, graph: NeighborGraph) -> Tensor:
+    """The products of the bases ``(n, D, d)`` at both ends of edges, ``(m, d, d)``: of all edges,
+    or of a sample."""
+    if graph.num_edges <= MAX_COMPARED_EDGES:
+        edges = torch.arange(graph.num_edges, device=graph.device)
+    else:
+        sample = np.random.default_rng(0).integers(0, graph.num_edges, NUM_SAMPLED_EDGES)
+        edges = torch.from_numpy(sample).to(graph.device)
+    rows = torch.searchsorted(graph.indptr, edges, right=True) - 1
+    return matrices[rows].mT @ matrices[graph.indices[edges]]
+
+
+def smallest_cosines(products: Tensor) -> Tensor:
+    """Cosine of the largest angle between two tangent spaces, ``(m,)``: the least singular value of
+    ``(m, d, d)``."""
+    d = products.shape[-1]
+    if d > 2:
+        return torch.linalg.svdvals(products.cpu())[:, -1]
+    determinants = torch.linalg.det(products).abs()
+    if d == 1:
+        return determinants
+    squares = products.square().sum(dim=(1, 2))
+    discriminant = (squares.square() - 4 * determinants.square()).clamp_min(0.0)
+    largest = ((squares + discriminant.sqrt()) / 2).sqrt()
+    return determinants / largest.clamp_min(torch.finfo(products.dtype).tiny)

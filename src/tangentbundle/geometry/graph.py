@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,119 +11,108 @@ from numba import njit
 from scipy import sparse
 from torch import Tensor
 
-from ..arrays import host, on_host
-from ..errors import InvalidInputError
-from ..memory import device_memory, memory_limit, require_memory
-from ..parallel import num_threads, run_ranges
-from .search import SAMPLE, WIDE, ball_edges, edge_distances, search_tree
-from .tensor_cloud import TensorCloud, near_blocks
+from ..arrays import host
+from ..memory import require_memory
+from ..parallel import run_ranges
 
 
 def bytes_per_edge(dim: int) -> int:
     """Peak memory of building a bundle and its Laplacian, per directed edge (measured for d = 2, 3,
     5 and 8)."""
-    return 80 if dim <= 2 else 48 + 16 * dim**2
+    if dim <= 2:
+        return 80
+    return 48 + 16 * dim**2
 
 
-@on_host("indptr", "indices", "distances")
-@dataclass(frozen=True)
+def require_memory_for_edges(
+    edges: float, *, dim: int, remedy: str, max_memory: float | None = None
+) -> None:
+    """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is
+    allocated."""
+    what = f"a bundle with {edges:.3g} directed edges"
+    require_memory(edges * bytes_per_edge(dim), what, remedy, max_memory)
+
+
+@dataclass(frozen=True, eq=False)
 class NeighborGraph:
     """A symmetric graph without self-loops: row ``i`` holds the sorted neighbours of point ``i``.
 
-    Attributes: ``indptr`` (n + 1) int64, ``indices`` (e) int32, ``distances`` (e) float64. They may
-    be given as tensors of a device; the attributes are then NumPy copies, made when they are first
-    read.
+    Attributes are tensors on one device: ``indptr`` (n + 1) int64, ``indices`` (e) int32,
+    ``distances`` (e) float64, which have gradients where the points have.
     """
 
-    indptr: np.ndarray
-    indices: np.ndarray
-    distances: np.ndarray
+    indptr: Tensor
+    indices: Tensor
+    distances: Tensor
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """``indptr``, ``indices`` and ``distances`` as tensors, where they are."""
-        return tuple(
-            torch.as_tensor(vars(self)[name]) for name in ("indptr", "indices", "distances")
-        )
+    def device(self) -> torch.device:
+        return self.indptr.device
 
     @property
     def num_points(self) -> int:
-        return len(vars(self)["indptr"]) - 1
+        return len(self.indptr) - 1
 
     @property
     def num_edges(self) -> int:
         """Directed edges: each pair of neighbours counts twice."""
-        return len(vars(self)["indices"])
+        return len(self.indices)
 
     @property
-    def degrees(self) -> np.ndarray:
+    def degrees(self) -> Tensor:
         """Number of neighbours of each point, ``(n,)``."""
-        return np.diff(self.indptr)
+        return self.indptr.diff()
 
     @property
-    def isolated(self) -> np.ndarray:
+    def isolated(self) -> Tensor:
         """Points without neighbours."""
-        return host((self.tensors[0].diff() == 0).nonzero().flatten())
-
-    @cached_property
-    def num_components(self) -> int:
-        return int(self.labels.max()) + 1
+        return (self.degrees == 0).nonzero().flatten()
 
     @property
-    def rows(self) -> np.ndarray:
-        """The point each directed edge starts from, ``(e,)``."""
-        return np.repeat(np.arange(self.num_points, dtype=np.int32), self.degrees)
-
-    @property
-    def edge_rows(self) -> Tensor:
-        """The same as a tensor, where the graph is."""
-        indptr = self.tensors[0]
-        rows = torch.arange(self.num_points, device=indptr.device)
-        return torch.repeat_interleave(rows, indptr.diff(), output_size=self.num_edges)
+    def rows(self) -> Tensor:
+        """The point each directed edge starts from, ``(e,)`` int64."""
+        points = torch.arange(self.num_points, device=self.device)
+        return torch.repeat_interleave(points, self.degrees, output_size=self.num_edges)
 
     def to_scipy(self) -> sparse.csr_array:
         """The distances as a scipy CSR array.
 
-        >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).to_scipy().toarray()
+        >>> from tangentbundle.geometry.cloud import PointCloud
+        >>> line = PointCloud(torch.tensor([[0.0], [1.0], [3.0]]))
+        >>> line.within(1.5).to_scipy().toarray()
         array([[0., 1., 0.], [1., 0., 0.], [0., 0., 0.]])
         """
-        n = self.num_points
-        return sparse.csr_array((self.distances, self.indices, self.indptr), shape=(n, n))
+        arrays = (host(self.distances.detach()), host(self.indices), host(self.indptr))
+        return sparse.csr_array(arrays, shape=(self.num_points, self.num_points))
 
-    def components(self) -> np.ndarray:
-        """Label of the connected component of each point, ``(n,)``: 0 for that of the first point,
-        and so on."""
-        return host(self.labels)
+    @property
+    def num_components(self) -> int:
+        """Number of the connected components."""
+        return int(self.components.max()) + 1
 
     @cached_property
-    def labels(self) -> Tensor:
-        """Labels as a tensor: points start below their first neighbour; then trees at both ends of
-        edges are joined."""
-        indptr, indices, _ = self.tensors
-        if indptr.device.type == "cpu":
-            return torch.from_numpy(_component_labels(self.indptr, self.indices))
-        parent = torch.arange(self.num_points, device=indptr.device)
-        linked = indptr.diff() > 0
-        first = (
-            indices[indptr[:-1].clamp_max(max(self.num_edges - 1, 0))] if self.num_edges else parent
-        )
-        parent = _roots(torch.where(linked, torch.minimum(parent, first), parent))
-        a, b = parent[self.edge_rows], parent[indices]
-        while len(left := (a != b).nonzero().flatten()):
-            a, b = a[left], b[left]
-            parent = _roots(
-                parent.scatter_reduce(0, torch.maximum(a, b), torch.minimum(a, b), "amin")
-            )
-            a, b = parent[a], parent[b]
-        return torch.unique(parent, return_inverse=True)[1]
+    def components(self) -> Tensor:
+        """Label of the connected component of each point, ``(n,)``: 0 for that of the first point,
+        and so on."""
+        if self.device.type == "cpu":
+            return torch.from_numpy(_component_labels(self.indptr.numpy(), self.indices.numpy()))
+        return _labels_by_hooking(self)
 
-    def relabel(self, order: np.ndarray) -> NeighborGraph:
-        """The same graph with point ``k`` renamed to ``order[k]``."""
-        coo = self.to_scipy().tocoo()
-        renamed = sparse.csr_array((coo.data, (order[coo.row], order[coo.col])), shape=coo.shape)
-        renamed.sort_indices()
+    def measured_on(self, points: Tensor) -> NeighborGraph:
+        """The same graph with the distances of other points ``(n, D)``, differentiable in them."""
+        steps = points[self.indices] - points[self.rows]
+        return NeighborGraph(self.indptr, self.indices, torch.linalg.vector_norm(steps, dim=1))
+
+    def relabel(self, numbers: Tensor) -> NeighborGraph:
+        """The same graph with point ``k`` renamed to ``numbers[k]``."""
+        renamed_rows = numbers[self.rows]
+        renamed_columns = numbers[self.indices.long()]
+        edges = torch.argsort(renamed_rows * self.num_points + renamed_columns)
+        degrees = torch.empty_like(self.degrees).index_copy_(0, numbers, self.degrees)
         return NeighborGraph(
-            renamed.indptr.astype(np.int64), renamed.indices.astype(np.int32), renamed.data
+            indptr=torch.nn.functional.pad(degrees.cumsum(0), (1, 0)),
+            indices=renamed_columns[edges].int(),
+            distances=self.distances[edges],
         )
 
 
@@ -135,14 +123,20 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
     parent = np.arange(n)
     for i in range(n):
         for e in range(indptr[i], indptr[i + 1]):
-            a, b = np.int64(indices[e]), np.int64(i)
-            while a < b and parent[a] != parent[b]:  # the reverse edge would tell nothing new
-                a, b = min(parent[a], parent[b]), max(parent[a], parent[b])
-                if parent[b] == b:
-                    parent[b] = a
+            lower = np.int64(indices[e])
+            upper = np.int64(i)
+            # the reverse edge would tell nothing new
+            while lower < upper and parent[lower] != parent[upper]:
+                one_parent = parent[lower]
+                other_parent = parent[upper]
+                lower = min(one_parent, other_parent)
+                upper = max(one_parent, other_parent)
+                if parent[upper] == upper:
+                    parent[upper] = lower
                 else:
-                    parent[b] = parent[parent[b]]
-    labels, count = np.empty(n, np.int64), 0
+                    parent[upper] = parent[parent[upper]]
+    labels = np.empty(n, np.int64)
+    count = 0
     for i in range(n):
         if parent[i] == i:
             labels[i] = count
@@ -152,90 +146,75 @@ def _component_labels(indptr, indices):  # pragma: no cover - compiled
     return labels
 
 
+def _labels_by_hooking(graph: NeighborGraph) -> Tensor:
+    """The same for GPUs: points start below their first neighbour; then trees at both ends of edges
+    are joined."""
+    parent = torch.arange(graph.num_points, device=graph.device)
+    if graph.num_edges:
+        first_edges = graph.indptr[:-1].clamp_max(graph.num_edges - 1)
+        first_neighbors = graph.indices[first_edges]
+        lower = torch.minimum(parent, first_neighbors)
+        parent = _roots(torch.where(graph.degrees > 0, lower, parent))
+    starts = parent[graph.rows]
+    ends = parent[graph.indices]
+    apart = (starts != ends).nonzero().flatten()
+    while len(apart):
+        starts = starts[apart]
+        ends = ends[apart]
+        upper = torch.maximum(starts, ends)
+        lower = torch.minimum(starts, ends)
+        parent = _roots(parent.scatter_reduce(0, upper, lower, "amin"))
+        starts = parent[starts]
+        ends = parent[ends]
+        apart = (starts != ends).nonzero().flatten()
+    return torch.unique(parent, return_inverse=True)[1]
+
+
 def _roots(parent: Tensor) -> Tensor:
     """The root of every point's tree."""
-    while not torch.equal(above := parent[parent], parent):
+    above = parent[parent]
+    while not torch.equal(above, parent):
         parent = above
+        above = parent[parent]
     return parent
 
 
-def graph_from_pairs(points: np.ndarray, pairs: np.ndarray) -> NeighborGraph:
-    """The graph whose edges are the given unordered pairs, each listed once."""
-    n, (low, high) = len(points), pairs.T.astype(np.int32)
-    ends = np.concatenate([low, high]), np.concatenate([high, low])
-    matrix = sparse.coo_array((np.ones(2 * len(low), np.int8), ends), shape=(n, n)).tocsr()
-    matrix.sort_indices()
-    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-    distances = np.empty(len(indices))
-    run_ranges(edge_distances, n, points, points, indptr, indices, distances)
-    return NeighborGraph(indptr, indices, distances)
+@njit(cache=True, nogil=True)
+def edge_distances(
+    start, stop, centers, points, indptr, indices, out
+):  # pragma: no cover - compiled
+    """Distance of each edge of a CSR graph from ``centers`` to ``points``."""
+    dims = points.shape[1]
+    for i in range(start, stop):
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            total = 0.0
+            for a in range(dims):
+                step = centers[i, a] - points[j, a]
+                total += step * step
+            out[e] = np.sqrt(total)
 
 
-def check_memory(edges: float, max_memory: float | None, remedy: str, dim: int = 2) -> None:
-    """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is
-    allocated."""
-    require_memory(
-        edges * bytes_per_edge(dim), f"a bundle with {edges:.3g} directed edges", remedy, max_memory
+def graph_from_pairs(points: Tensor, pairs: Tensor) -> NeighborGraph:
+    """The graph whose edges are the given unordered pairs ``(m, 2)``, each listed once; on CPUs."""
+    n = len(points)
+    starts = torch.cat([pairs[:, 0], pairs[:, 1]])
+    ends = torch.cat([pairs[:, 1], pairs[:, 0]])
+    edges = torch.argsort(starts * n + ends)
+    degrees = torch.bincount(starts, minlength=n)
+    indptr = torch.nn.functional.pad(degrees.cumsum(0), (1, 0))
+    indices = ends[edges].int()
+    distances = torch.empty(len(indices), dtype=torch.float64)
+    arrays = [tensor.numpy() for tensor in (points, points, indptr, indices, distances)]
+    run_ranges(edge_distances, n, *arrays)
+    return NeighborGraph(indptr=indptr, indices=indices, distances=distances)
+
+
+def graph_of_lists(distances: Tensor, indices: Tensor) -> NeighborGraph:
+    """The directed graph of as many neighbours of each row, ``(m, k)``."""
+    rows, count = indices.shape
+    return NeighborGraph(
+        indptr=torch.arange(rows + 1, device=indices.device) * count,
+        indices=indices.flatten().int(),
+        distances=distances.flatten(),
     )
-
-
-def radius_graph(
-    points: Any,
-    radius: float,
-    *,
-    max_memory: float | None = None,
-    dim: int = 2,
-    rows: slice | None = None,
-) -> NeighborGraph:
-    """Connect every two points, of an array or a ``TensorCloud``, at distance at most ``radius``.
-
-    The graph of consecutive ``rows`` of an array has their edges to all points.
-
-    The number of pairs is estimated first, from a sample of points, so that a radius that needs
-    more than ``max_memory`` bytes (default: 80 % of what is free) for the bundle of dimension
-    ``dim`` is refused unallocated.
-
-    >>> radius_graph(np.array([[0.0], [1.0], [3.0]]), 1.5).degrees.tolist()
-    [1, 1, 0]
-    """
-    if not (np.isfinite(radius) and radius > 0):
-        raise InvalidInputError(f"radius must be positive and finite, got {radius}.")
-
-    def allow(edges: float) -> None:
-        check_memory(edges, max_memory, "Use a smaller eps, or fewer neighbors.", dim)
-
-    if isinstance(points, TensorCloud):
-        max_memory = device_memory(points.curve_order.device) if max_memory is None else max_memory
-        within = radius / points.unit
-        if points.curve_order.device.type == "cuda":
-            from .cuda_search import cuda_ball_edges  # there may be no Triton
-
-            edges: Any = cuda_ball_edges(
-                points, within, *near_blocks(points, within, max_memory), allow
-            )
-        else:
-            edges = ball_edges(points.coordinates.numpy(), points.boxed.numpy(), within, allow)
-        indptr, indices, distances = edges
-        return NeighborGraph(indptr, indices, distances * points.unit)
-    if rows is None and bytes_per_edge(dim) * float(len(points)) ** 2 > memory_limit(max_memory):
-        tree = search_tree(points)
-        sample = tree.data[:: max(1, len(points) // SAMPLE)]
-        allow(
-            (
-                tree.query_ball_point(
-                    sample, radius, return_length=True, workers=num_threads()
-                ).mean()
-                - 1
-            )
-            * len(points)
-        )
-    boxed = search_tree(points).data[:, :WIDE] if points.shape[1] > WIDE else points
-    return NeighborGraph(*ball_edges(points, boxed, radius, allow, rows))
-
-
-def graph_of_lists(distances: Any, indices: Any) -> NeighborGraph:
-    """The directed graph of as many neighbours of each row, ``(m, k)``, arrays or tensors."""
-    distances, indices = torch.as_tensor(distances), torch.as_tensor(indices)
-    rows, k = indices.shape
-    ends = torch.arange(rows + 1, device=indices.device) * k
-    return NeighborGraph(ends, indices.flatten().int(), distances.flatten())

@@ -42,12 +42,13 @@ def check_corners(faces: Array, n: int) -> np.ndarray:
     return triangles
 
 
-def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
-    """Refuse triangles ``(f, 3)`` that are no vertex numbers, or vertices ``(n, 3)`` that no
-    triangle has; int64."""
-    if vertices.shape[1] != 3:
-        raise ShapeError(f"vertices must have shape (n, 3), got {vertices.shape}.")
-    n, triangles = len(vertices), check_corners(faces, len(vertices))
+def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no vertex numbers, and vertices that no triangle has or
+    that do not lie in space; int64."""
+    n = num_points
+    if ambient_dim != 3:
+        raise ShapeError(f"vertices must have shape (n, 3), got {(n, ambient_dim)}.")
+    triangles = check_corners(faces, n)
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
     if repeated.any():
         triangles = triangles[~repeated]
@@ -60,7 +61,8 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
     if not used.all():
         raise RankDeficientError(
             f"vertices without a normal, in no triangle: {n - used.sum()} (first: "
-            f"{used.argmin()}). Remove them and number the others anew."
+            f"{used.argmin()}).",
+            "Remove them and number the others anew.",
         )
     return triangles
 
@@ -68,7 +70,8 @@ def check_faces(faces: Array, vertices: np.ndarray) -> np.ndarray:
 @njit(cache=True, nogil=True)
 def counting_sort(keys, order, n):  # pragma: no cover - compiled
     """``order``, sorted by its keys from 0 to n - 1; equal ones stay in order."""
-    place, out = np.zeros(n + 1, np.int64), np.empty_like(order)
+    place = np.zeros(n + 1, np.int64)
+    out = np.empty_like(order)
     for e in order:
         place[keys[e] + 1] += 1
     place = np.cumsum(place)
@@ -82,20 +85,25 @@ def counting_sort(keys, order, n):  # pragma: no cover - compiled
 def _match(faces, n):  # pragma: no cover - compiled
     """Twins (-1 at boundaries), a half-edge whose edge has a third triangle (or -1), pairs that run
     alike."""
-    ends, tails = faces.shape[0] * 3, faces.reshape(-1)
-    low, high = np.empty(ends, np.int64), np.empty(ends, np.int64)
-    for h in range(ends):
+    num_halfedges = faces.shape[0] * 3
+    tails = faces.reshape(-1)
+    lower = np.empty(num_halfedges, np.int64)
+    upper = np.empty(num_halfedges, np.int64)
+    for h in range(num_halfedges):
         head = tails[h + 1 if h % 3 < 2 else h - 2]
-        low[h], high[h] = min(tails[h], head), max(tails[h], head)
-    twin, last, alike = np.full(ends, -1, np.int64), np.full(n, -1, np.int64), 0
-    for h in counting_sort(
-        low, np.arange(ends), n
-    ):  # by the lower end: a mate was the last to see the higher one
-        mate = last[high[h]]
-        if mate < 0 or low[mate] != low[h]:
-            last[high[h]] = h
+        lower[h] = min(tails[h], head)
+        upper[h] = max(tails[h], head)
+    twin = np.full(num_halfedges, -1, np.int64)
+    last = np.full(n, -1, np.int64)
+    alike = 0
+    # by the lower end: a mate was the last to see the upper one
+    for h in counting_sort(lower, np.arange(num_halfedges), n):
+        mate = last[upper[h]]
+        if mate < 0 or lower[mate] != lower[h]:
+            last[upper[h]] = h
         elif twin[mate] < 0:
-            twin[mate], twin[h] = h, mate
+            twin[mate] = h
+            twin[h] = mate
             alike += tails[mate] == tails[h]
         else:
             return twin, h, alike
@@ -106,21 +114,30 @@ def _match(faces, n):  # pragma: no cover - compiled
 def _turns(faces, twin):  # pragma: no cover - compiled
     """Which triangles to turn over so that all agree, and a half-edge across which none can (or
     -1)."""
-    turn, queue = np.full(len(faces), -1, np.int8), np.empty(len(faces), np.int64)
-    tails, end = faces.reshape(-1), 0
+    turn = np.full(len(faces), -1, np.int8)
+    queue = np.empty(len(faces), np.int64)
+    tails = faces.reshape(-1)
+    end = 0
     for seed in range(len(faces)):
         if turn[seed] >= 0:
             continue
-        begin = at = end
-        turn[seed], queue[end], end = 0, seed, end + 1
+        begin = end
+        at = begin
+        turn[seed] = 0
+        queue[end] = seed
+        end += 1
         while at < end:
             for h in range(3 * queue[at], 3 * queue[at] + 3):
-                if twin[h] >= 0:
-                    wanted, other = turn[h // 3] ^ (tails[h] == tails[twin[h]]), twin[h] // 3
-                    if turn[other] < 0:
-                        turn[other], queue[end], end = wanted, other, end + 1
-                    elif turn[other] != wanted:
-                        return turn, h
+                if twin[h] < 0:
+                    continue
+                other = twin[h] // 3
+                wanted = turn[h // 3] ^ (tails[h] == tails[twin[h]])
+                if turn[other] < 0:
+                    turn[other] = wanted
+                    queue[end] = other
+                    end += 1
+                elif turn[other] != wanted:
+                    return turn, h
             at += 1
         part = queue[begin:end]
         if 2 * turn[part].sum() > len(part):  # the majority is right
@@ -139,16 +156,18 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
     if crowded >= 0:
         raise NotManifoldError(
             f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is "
-            "no surface there. Remove surplus triangles, or use the points alone: "
-            "TangentBundle.from_points(vertices)."
+            "no surface there.",
+            "Remove surplus triangles, or use the points alone: "
+            "TangentBundle.from_points(vertices).",
         )
     if alike:
         turn, conflict = _turns(faces, twin)
         if conflict >= 0:
             raise NotManifoldError(
                 "the mesh is not orientable: its triangles cannot agree across "
-                f"{_edge(order[faces], conflict)}. Use the points alone, "
-                "TangentBundle.from_points(vertices): their transports may be reflections."
+                f"{_edge(order[faces], conflict)}.",
+                "Use the points alone, TangentBundle.from_points(vertices): their transports may "
+                "be reflections.",
             )
         turned = np.flatnonzero(turn)
         warn(
@@ -171,10 +190,13 @@ def vertex_normals(points, faces):  # pragma: no cover - compiled
     area."""
     normals = np.zeros((len(points), 3))
     for corners in faces:
-        p, q, r = points[corners[0]], points[corners[1]], points[corners[2]]
+        p = points[corners[0]]
+        q = points[corners[1]]
+        r = points[corners[2]]
         for k in range(3):
-            a, b = (k + 1) % 3, (k + 2) % 3
-            part = (q[a] - p[a]) * (r[b] - p[b]) - (q[b] - p[b]) * (r[a] - p[a])
+            a = (k + 1) % 3
+            b = (k + 2) % 3
+            product = (q[a] - p[a]) * (r[b] - p[b]) - (q[b] - p[b]) * (r[a] - p[a])
             for corner in corners:
-                normals[corner, k] += part
+                normals[corner, k] += product
     return normals

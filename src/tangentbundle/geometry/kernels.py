@@ -128,4 +128,6 @@ def check_kernel(kernel: Kernel | None) -> Kernel:
         raise InvalidInputError(
             f"kernel must be an instance such as kernels.Gaussian(), got {kernel!r}."
         )
-    return Gaussian() if kernel is None else kernel
+    if kernel is None:
+        return Gaussian()
+    return kernel

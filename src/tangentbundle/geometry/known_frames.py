@@ -7,27 +7,34 @@ import torch
 
 from ..arrays import Array, ArrayKind, finite, float_tensor
 from ..errors import DeviceError, DTypeError, InvalidInputError, RankDeficientError, ShapeError
+from .cloud import first_of
 from .halfedges import vertex_normals
 
+ORTHONORMALITY = {torch.float64: 1e-8, torch.float32: 1e-4}
+"""Largest error of the products of the columns of frames that are given in a precision."""
 
-def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
-    """Refuse frames of the wrong shape or without orthonormal columns; returns ``(n, D, d)``
-    float64."""
+
+def check_frames(frames: Array, *, num_points: int, ambient_dim: int) -> torch.Tensor:
+    """Frames ``(n, D, d)`` in float64; those of the wrong shape or without orthonormal columns are
+    refused."""
     tensor, _ = float_tensor(frames, "frames")
-    n, dims = points.shape
+    n, dims = num_points, ambient_dim
     if tensor.ndim != 3 or tensor.shape[:2] != (n, dims) or not 1 <= tensor.shape[2] <= dims:
         raise ShapeError(
             f"frames must have shape (n, D, d) = ({n}, {dims}, d) with d <= D, got "
             f"{tuple(tensor.shape)}."
         )
     finite(tensor, "frames")
-    loose = 1e-8 if tensor.dtype == torch.float64 else 1e-4
-    bases = tensor.detach().cpu().double().numpy()
-    error = np.abs(bases.transpose(0, 2, 1) @ bases - np.eye(bases.shape[2])).max(axis=(1, 2))
-    if error.max() > loose:
+    bases = tensor.detach().double()
+    unit = torch.eye(bases.shape[2]).to(bases)
+    errors = (bases.mT @ bases - unit).abs().amax(dim=(1, 2))
+    tolerance = ORTHONORMALITY[tensor.dtype]
+    worst = int(errors.argmax())
+    if float(errors[worst]) > tolerance:
         raise RankDeficientError(
-            f"frames must have orthonormal columns; {int((error > loose).sum())} do not (worst: "
-            f"point {int(error.argmax())}, off by {error.max():.2g}). Use np.linalg.qr(frames)[0]."
+            f"frames must have orthonormal columns; {int((errors > tolerance).sum())} do not "
+            f"(worst: point {worst}, off by {float(errors[worst]):.2g}). Use "
+            "np.linalg.qr(frames)[0]."
         )
     return bases
 
@@ -35,7 +42,8 @@ def check_frames(frames: Array, points: np.ndarray) -> np.ndarray:
 def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, ArrayKind]:
     """Points ``(n, 3)`` on the unit sphere and their (east, north) frames ``(n, 3, 2)``, from
     degrees."""
-    (latitude, kind), (longitude, other) = float_tensor(lat, "lat"), float_tensor(lon, "lon")
+    latitude, kind = float_tensor(lat, "lat")
+    longitude, other = float_tensor(lon, "lon")
     if kind.device != other.device:
         raise DeviceError(
             f"lat and lon must be on one device, got {kind.device} and {other.device}. Move one of "
@@ -50,8 +58,8 @@ def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, Array
             f"lat and lon must be two lists of the same length, got {tuple(latitude.shape)} and "
             f"{tuple(longitude.shape)}. For a grid, use np.meshgrid and ravel."
         )
-    finite(latitude, "lat"), finite(longitude, "lon")
-    phi, lam = (np.radians(t.detach().cpu().double().numpy()) for t in (latitude, longitude))
+    phi = _in_radians(latitude, "lat")
+    lam = _in_radians(longitude, "lon")
     if len(phi) and np.abs(phi).max() > np.pi / 2 + 1e-9:
         worst = float(np.degrees(phi[np.abs(phi).argmax()]))
         raise InvalidInputError(
@@ -68,6 +76,10 @@ def latlon_frames(lat: Array, lon: Array) -> tuple[np.ndarray, np.ndarray, Array
     return points, np.stack([east, north], axis=2), kind
 
 
+def _in_radians(degrees: torch.Tensor, name: str) -> np.ndarray:
+    return np.radians(finite(degrees, name).detach().cpu().double().numpy())
+
+
 def mesh_frames(
     vertices: np.ndarray, faces: np.ndarray, order: np.ndarray | None = None
 ) -> np.ndarray:
@@ -81,10 +93,11 @@ def mesh_frames(
     length = np.linalg.norm(normals, axis=1)
     lost = np.flatnonzero(length <= 1e-12 * max(float(length.max(initial=0.0)), 1e-300))
     if len(lost):
+        first = first_of(lost, order)[1]
         raise RankDeficientError(
             f"vertices without a normal, as their triangles have no area or cancel: {len(lost)} "
-            f"(first: {lost[0] if order is None else order[lost].min()}). Remove them, or give "
-            "frames."
+            f"(first: {first}).",
+            "Remove them, or give frames.",
         )
     return normal_frames(normals)
 

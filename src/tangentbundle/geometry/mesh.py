@@ -14,9 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numba import njit
+from torch import Tensor
 
 from ..errors import NotManifoldError
+from .cloud import PointCloud
 from .graph import NeighborGraph
 from .halfedges import counting_sort, oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames
@@ -28,15 +31,11 @@ that much."""
 
 
 @dataclass(frozen=True, eq=False)
-class MeshGeometry:
-    """What a bundle keeps of its mesh: oriented ``faces`` (f, 3) in the user's numbers; cotangent
-    ``weights`` (e,) and vertex ``areas`` (n,) along the curve; how many edges lie on the
-    ``boundary``, and how many were ``flipped``.
-    """
+class Triangulation:
+    """What a bundle says of its mesh: oriented ``faces`` (f, 3) in the user's numbers; how many
+    edges lie on the ``boundary``, and how many were ``flipped``."""
 
     faces: np.ndarray
-    weights: np.ndarray
-    areas: np.ndarray
     boundary: int
     flipped: int
 
@@ -45,6 +44,20 @@ class MeshGeometry:
             f"{len(self.faces)} triangles, {self.boundary} boundary edges, {self.flipped} "
             "edges flipped"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class IntrinsicMesh:
+    """The geometry of a mesh along the curve: the ``graph`` of its edges and the transport along
+    them, tangent ``frames`` (n, 3, 2), the weights ``cotangents`` (e,) of the edges and the
+    ``areas`` (n,) of the vertices."""
+
+    graph: NeighborGraph
+    connection: Connection
+    frames: Tensor
+    cotangents: Tensor
+    areas: Tensor
+    triangulation: Triangulation
 
 
 @njit(cache=True, nogil=True)
@@ -61,19 +74,14 @@ def _previous(h):  # pragma: no cover - compiled
 def _area(a, b, c):  # pragma: no cover - compiled
     """The area of a triangle (or of many) from its sides, by Kahan's formula: stable for
     needles."""
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    long, middle, short = (
-        np.maximum(high, c),
-        np.maximum(low, np.minimum(high, c)),
-        np.minimum(low, c),
-    )
+    lower = np.minimum(a, b)
+    upper = np.maximum(a, b)
+    long = np.maximum(upper, c)
+    middle = np.maximum(lower, np.minimum(upper, c))
+    short = np.minimum(lower, c)
     gap = long - middle
-    return 0.25 * np.sqrt(
-        np.maximum(
-            (long + (middle + short)) * (short - gap) * (short + gap) * (long + (middle - short)),
-            0.0,
-        )
-    )
+    product = (long + (middle + short)) * (short - gap) * (short + gap) * (long + (middle - short))
+    return 0.25 * np.sqrt(np.maximum(product, 0.0))
 
 
 @njit(cache=True, nogil=True)
@@ -89,18 +97,20 @@ def _unit(angle):  # pragma: no cover - compiled
 
 def _corners(length: np.ndarray) -> np.ndarray:
     """The angle at the tail of each half-edge, in its triangle."""
-    square, area = (length**2).reshape(-1, 3), _area(length[::3], length[1::3], length[2::3])
-    return np.arctan2(
-        4 * area[:, None], square + np.roll(square, 1, axis=1) - np.roll(square, -1, axis=1)
-    ).ravel()
+    squares = (length**2).reshape(-1, 3)
+    areas = _area(length[::3], length[1::3], length[2::3])
+    cosines = squares + np.roll(squares, 1, axis=1) - np.roll(squares, -1, axis=1)
+    return np.arctan2(4 * areas[:, None], cosines).ravel()
 
 
 @njit(cache=True, nogil=True)
 def _edge_lengths(points, tails):  # pragma: no cover - compiled
     """Lengths of all half-edges, all longer by as much as opens triangles that have no area."""
-    length, excess = np.empty(len(tails)), np.inf
+    length = np.empty(len(tails))
+    excess = np.inf
     for h in range(len(tails)):
-        a, b = points[tails[h]], points[tails[_next(h)]]
+        a = points[tails[h]]
+        b = points[tails[_next(h)]]
         length[h] = np.sqrt((b[0] - a[0]) ** 2 + (b[1] - a[1]) ** 2 + (b[2] - a[2]) ** 2)
     for h in range(len(tails)):
         excess = min(excess, length[_next(h)] + length[_previous(h)] - length[h])
@@ -114,14 +124,16 @@ def _angle_sums(tails, twin, corner, n):  # pragma: no cover - compiled
 
     The last number is a vertex where several fans of triangles meet, or -1.
     """
-    start, corners = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+    start = np.full(n, -1, np.int64)
+    corners = np.zeros(n, np.int64)
     for h in range(len(tails)):
         corners[tails[h]] += 1
-        if (
-            start[tails[h]] < 0 or twin[h] < 0
-        ):  # at the boundary: the first in counterclockwise order
+        # at the boundary: the first in counterclockwise order
+        if start[tails[h]] < 0 or twin[h] < 0:
             start[tails[h]] = h
-    phi, total, inside = np.empty(len(tails)), np.zeros(n), np.zeros(n, np.bool_)
+    phi = np.empty(len(tails))
+    total = np.zeros(n)
+    inside = np.zeros(n, np.bool_)
     for v in range(n):
         h = start[v]
         while h >= 0 and not inside[v]:
@@ -139,9 +151,13 @@ def _angle_sums(tails, twin, corner, n):  # pragma: no cover - compiled
 def _directions(points, frames, sense, tails, length, phi, scale):  # pragma: no cover - compiled
     """Half-edges as unit complex numbers at their tails, turned at each vertex to fit its edges in
     space best."""
-    direction, axis = np.empty(len(tails), np.complex128), np.zeros(len(points), np.complex128)
+    direction = np.empty(len(tails), np.complex128)
+    axis = np.zeros(len(points), np.complex128)
     for h in range(len(tails)):
-        i, j, x, y = tails[h], tails[_next(h)], 0.0, 0.0
+        i = tails[h]
+        j = tails[_next(h)]
+        x = 0.0
+        y = 0.0
         for k in range(3):
             x += (points[j, k] - points[i, k]) * frames[i, k, 0]
             y += (points[j, k] - points[i, k]) * frames[i, k, 1]
@@ -172,8 +188,12 @@ def _joined(h, vertex, tails, twin):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _move(source, to, tails, twin, length, direction):  # pragma: no cover - compiled
-    tails[to], twin[to], length[to], direction[to] = source
+def _move(side, to, tails, twin, length, direction):  # pragma: no cover - compiled
+    """Make the half-edge ``to`` one with the tail, twin, length and direction of ``side``."""
+    tails[to] = side[0]
+    twin[to] = side[1]
+    length[to] = side[2]
+    direction[to] = side[3]
     if twin[to] >= 0:
         twin[twin[to]] = to
 
@@ -183,41 +203,61 @@ def _flip(h, tails, twin, length, direction, scale):  # pragma: no cover - compi
     """Replace the diagonal ab of the quadrilateral a, d, b, c by cd, which becomes half-edge h;
     False if cd exists."""
     t = twin[h]
-    hn, hp, tn, tp = _next(h), _previous(h), _next(t), _previous(t)
-    c, d = tails[hp], tails[tp]
-    if c == d or _joined(hp, d, tails, twin):
+    h_next = _next(h)
+    h_previous = _previous(h)
+    t_next = _next(t)
+    t_previous = _previous(t)
+    c = tails[h_previous]
+    d = tails[t_previous]
+    if c == d or _joined(h_previous, d, tails, twin):
         return False
-    ab, bc, ca, ad, db = length[h], length[hn], length[hp], length[tn], length[tp]
-    x = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (
-        2 * ab
-    )  # laid out in the plane, along ab
-    cd = np.hypot(x, 2 * (_area(ab, bc, ca) + _area(ab, ad, db)) / ab)
-    at_c = direction[hp] * _unit(scale[c] * _angle(ca, cd, ad))
-    at_d = direction[tp] * _unit(scale[d] * _angle(db, cd, bc))
-    b_to_c, d_to_b = (tails[hn], twin[hn], bc, direction[hn]), (d, twin[tp], db, direction[tp])
-    c_to_a, a_to_d = (c, twin[hp], ca, direction[hp]), (tails[tn], twin[tn], ad, direction[tn])
-    _move(d_to_b, hn, tails, twin, length, direction)
-    _move(b_to_c, hp, tails, twin, length, direction)
-    _move(c_to_a, tn, tails, twin, length, direction)
-    _move(a_to_d, tp, tails, twin, length, direction)
-    tails[h], length[h], direction[h] = c, cd, at_c
-    tails[t], length[t], direction[t] = d, cd, at_d
+    ab = length[h]
+    bc = length[h_next]
+    ca = length[h_previous]
+    ad = length[t_next]
+    db = length[t_previous]
+    # laid out in the plane, along ab
+    along = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (2 * ab)
+    across = 2 * (_area(ab, bc, ca) + _area(ab, ad, db)) / ab
+    cd = np.hypot(along, across)
+    at_c = direction[h_previous] * _unit(scale[c] * _angle(ca, cd, ad))
+    at_d = direction[t_previous] * _unit(scale[d] * _angle(db, cd, bc))
+    b_to_c = (tails[h_next], twin[h_next], bc, direction[h_next])
+    d_to_b = (d, twin[t_previous], db, direction[t_previous])
+    c_to_a = (c, twin[h_previous], ca, direction[h_previous])
+    a_to_d = (tails[t_next], twin[t_next], ad, direction[t_next])
+    _move(d_to_b, h_next, tails, twin, length, direction)
+    _move(b_to_c, h_previous, tails, twin, length, direction)
+    _move(c_to_a, t_next, tails, twin, length, direction)
+    _move(a_to_d, t_previous, tails, twin, length, direction)
+    tails[h] = c
+    length[h] = cd
+    direction[h] = at_c
+    tails[t] = d
+    length[t] = cd
+    direction[t] = at_d
     return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _opposite(length, h):  # pragma: no cover - compiled
     """Cosine and sine of the angle opposite a half-edge."""
-    a, b, c = length[h], length[_next(h)], length[_previous(h)]
-    return (b * b + c * c - a * a) / (2 * b * c), 2 * _area(a, b, c) / (b * c)
+    a = length[h]
+    b = length[_next(h)]
+    c = length[_previous(h)]
+    cosine = (b * b + c * c - a * a) / (2 * b * c)
+    sine = 2 * _area(a, b, c) / (b * c)
+    return cosine, sine
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _make_delaunay(tails, twin, length, direction, scale):  # pragma: no cover - compiled
     """Flip edges until opposite angles sum to at most pi; no flip may join two vertices twice.
     Counts flips."""
-    waiting, stack, flips = np.ones(len(tails), np.bool_), np.arange(len(tails)), 0
+    waiting = np.ones(len(tails), np.bool_)
+    stack = np.arange(len(tails))
     top = len(stack)
+    flips = 0
     while top:
         top -= 1
         h = stack[top]
@@ -225,16 +265,17 @@ def _make_delaunay(tails, twin, length, direction, scale):  # pragma: no cover -
         t = twin[h]
         if t < 0 or waiting[t]:  # the twin will be looked at
             continue
-        (c, s), (d, r) = _opposite(length, h), _opposite(length, t)
-        if (
-            (c < 0 or d < 0)
-            and s * d + c * r < -1e-10
-            and _flip(h, tails, twin, length, direction, scale)
-        ):
+        cos_h, sin_h = _opposite(length, h)
+        cos_t, sin_t = _opposite(length, t)
+        is_obtuse = cos_h < 0 or cos_t < 0
+        exceeds_pi = is_obtuse and sin_h * cos_t + cos_h * sin_t < -1e-10
+        if exceeds_pi and _flip(h, tails, twin, length, direction, scale):
             flips += 1
             for side in (_next(h), _previous(h), _next(t), _previous(t)):
                 if not waiting[side]:
-                    waiting[side], stack[top], top = True, side, top + 1
+                    waiting[side] = True
+                    stack[top] = side
+                    top += 1
     return flips
 
 
@@ -246,28 +287,32 @@ def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
     other sides, of weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is
     limited to that.
     """
-    half, weights, areas = (
-        np.empty(len(tails)),
-        np.empty(len(tails)),
-        np.zeros(n),
-    )  # half: of a cotangent
+    half_cotangents = np.empty(len(tails))
+    weights = np.empty(len(tails))
+    areas = np.zeros(n)
     obtuse = np.zeros(len(tails) // 3 + 1, np.int64)  # the last for no triangle, -1
     for h in range(len(tails)):
         if h % 3 == 0:
             area = _area(length[h], length[h + 1], length[h + 2])
         areas[tails[h]] += area / 3
-        a, b, c = length[h], length[_next(h)], length[_previous(h)]
-        half[h] = (b * b + c * c - a * a) / (8 * area)
+        a = length[h]
+        b = length[_next(h)]
+        c = length[_previous(h)]
+        half_cotangents[h] = (b * b + c * c - a * a) / (8 * area)
     for h in range(len(tails)):
-        weights[h] = half[h] if twin[h] < 0 else max(half[h] + half[twin[h]], 0.0)
+        if twin[h] < 0:
+            weights[h] = half_cotangents[h]
+        else:
+            weights[h] = max(half_cotangents[h] + half_cotangents[twin[h]], 0.0)
         obtuse[h // 3] |= weights[h] < 0
     for e in np.flatnonzero(weights < 0):
-        a, b = (
-            _next(e),
-            _previous(e),
-        )  # with half of their weights if the other triangle needs them, too
-        x, y = weights[a] / (1 + obtuse[twin[a] // 3]), weights[b] / (1 + obtuse[twin[b] // 3])
-        weights[e] = max(weights[e], -x * y / (x + y) if x + y > 0 else 0.0)
+        after = _next(e)
+        before = _previous(e)
+        # with half of their weights if the other triangle needs them, too
+        x = weights[after] / (1 + obtuse[twin[after] // 3])
+        y = weights[before] / (1 + obtuse[twin[before] // 3])
+        limit = -x * y / (x + y) if x + y > 0 else 0.0
+        weights[e] = max(weights[e], limit)
     return weights, areas
 
 
@@ -289,67 +334,108 @@ def _transports(tails, twin, length, direction, scale, weights):  # pragma: no c
     return turns
 
 
-def mesh_geometry(
-    points: np.ndarray,
-    faces: np.ndarray,
-    order: np.ndarray,
-    frames: np.ndarray | None,
-    dtype: type = np.float64,
-) -> tuple[NeighborGraph, Connection, np.ndarray, MeshGeometry]:
-    """Edges, transports, frames ``(n, 3, 2)`` and weights of a mesh.
+def intrinsic_mesh(
+    cloud: PointCloud, faces: np.ndarray, frames: Tensor | None, dtype: torch.dtype
+) -> IntrinsicMesh:
+    """The geometry of the mesh of triangles ``faces`` (f, 3) in the user's numbers.
 
-    Vertices and faces are numbered along the curve, and ``order`` gives the user's numbers. Frames
-    that are not given are perpendicular to the area-weighted normals.
+    ``frames`` (n, 3, 2) are along the curve; those that are not given are perpendicular to the
+    area-weighted normals. Transports have the precision ``dtype``.
     """
-    faces, twin = oriented_halfedges(faces, order)
-    n, tails, sense = len(points), faces.reshape(-1).copy(), np.ones(len(points))
+    points = cloud.points.numpy()
+    numbers = cloud.curve_order.numpy()
+    n = len(points)
+    along_curve = np.ascontiguousarray(np.argsort(numbers)[faces])
+    oriented, twin = oriented_halfedges(along_curve, numbers)
     if frames is None:
-        frames = mesh_frames(points, faces, order)
-    else:  # those that look at the surface from the other side have the sense -1
-        frames = np.ascontiguousarray(frames)
-        outward = np.cross(frames[:, :, 0], frames[:, :, 1]) * vertex_normals(points, faces)
-        sense[outward.sum(axis=1) < 0] = -1
+        bases = mesh_frames(points, oriented, numbers)
+        sense = np.ones(n)
+    else:
+        bases = frames.contiguous().numpy()
+        sense = _senses(bases, vertex_normals(points, oriented))
+    tails = oriented.reshape(-1).copy()
     length = _edge_lengths(points, tails)
     phi, total, inside, pinched = _angle_sums(tails, twin, _corners(length), n)
     if pinched >= 0:
         raise NotManifoldError(
-            f"at vertex {order[pinched]} several parts of the mesh meet in a point, so it has no "
-            "tangent plane there. Duplicate the vertex, or use the points alone: "
-            "TangentBundle.from_points(vertices)."
+            f"at vertex {numbers[pinched]} several parts of the mesh meet in a point, so it has no "
+            "tangent plane there.",
+            "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices).",
         )
     scale = np.where(inside, 2 * np.pi / total, 1.0)
-    direction = _directions(points, frames, sense, tails, length, phi, scale)
-    boundary, flipped = int((twin < 0).sum()), _make_delaunay(tails, twin, length, direction, scale)
+    direction = _directions(points, bases, sense, tails, length, phi, scale)
+    num_boundary = int((twin < 0).sum())
+    num_flips = _make_delaunay(tails, twin, length, direction, scale)
     weights, areas = _cotangent_weights(tails, twin, length, n)
     turns = _transports(tails, twin, length, direction, scale, weights)
-    graph, connection, cotangents = _sorted_edges(tails, twin, length, turns, weights, sense, dtype)
-    return (
-        graph,
-        connection,
-        frames,
-        MeshGeometry(order[faces], cotangents, areas, boundary, flipped),
+    edges = _SortedEdges.of(tails, twin, n)
+    return IntrinsicMesh(
+        graph=edges.graph(length),
+        connection=edges.connection(turns, sense, dtype),
+        frames=torch.from_numpy(bases),
+        cotangents=torch.from_numpy(weights[edges.halfedges]),
+        areas=torch.from_numpy(areas),
+        triangulation=Triangulation(numbers[oriented], num_boundary, num_flips),
     )
 
 
-def _sorted_edges(
-    tails, twin, length, turns, weights, sense, dtype
-) -> tuple[NeighborGraph, Connection, np.ndarray]:
-    """Graph, connection and weights from half-edges; those of the boundary count in both
-    directions."""
-    rim, heads, n = (
-        np.flatnonzero(twin < 0),
-        np.roll(tails.reshape(-1, 3), -1, axis=1).ravel(),
-        len(sense),
-    )
-    rows, cols = np.append(tails, heads[rim]), np.append(heads, tails[rim])
-    place = counting_sort(rows, counting_sort(cols, np.arange(len(rows)), n), n)
-    half = np.append(np.arange(len(tails)), rim)[place]
-    turns, left, right = (
-        np.append(turns, turns[rim].conj())[place],
-        sense[rows[place]],
-        sense[cols[place]],
-    )
-    values = np.stack([turns.real, left * turns.imag], axis=1).astype(dtype, copy=False)
-    indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
-    graph = NeighborGraph(indptr, cols[place].astype(np.int32), length[half])
-    return graph, Connection(values, (left * right).astype(np.int8), 2), weights[half]
+def _senses(frames: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """-1 where frames ``(n, 3, 2)`` look at the surface from the other side than its normals, 1
+    elsewhere."""
+    heights = (np.cross(frames[:, :, 0], frames[:, :, 1]) * normals).sum(axis=1)
+    return np.where(heights < 0, -1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _SortedEdges:
+    """The directed edges of a mesh, sorted by their ends: those of the boundary, which have one
+    half-edge, count in both directions.
+
+    Attributes: ``rows`` and ``columns`` (e,); ``halfedges`` (e,), the half-edge of each, and
+    ``is_reversed`` (e,), whether it runs the other way.
+    """
+
+    num_points: int
+    rows: np.ndarray
+    columns: np.ndarray
+    halfedges: np.ndarray
+    is_reversed: np.ndarray
+
+    @classmethod
+    def of(cls, tails: np.ndarray, twin: np.ndarray, n: int) -> _SortedEdges:
+        """Those of half-edges between n points."""
+        heads = np.roll(tails.reshape(-1, 3), -1, axis=1).ravel()
+        boundary = np.flatnonzero(twin < 0)
+        rows = np.append(tails, heads[boundary])
+        columns = np.append(heads, tails[boundary])
+        by_column = counting_sort(columns, np.arange(len(rows)), n)
+        edges = counting_sort(rows, by_column, n)
+        return cls(
+            num_points=n,
+            rows=rows[edges],
+            columns=columns[edges],
+            halfedges=np.append(np.arange(len(tails)), boundary)[edges],
+            is_reversed=edges >= len(tails),
+        )
+
+    def graph(self, length: np.ndarray) -> NeighborGraph:
+        """The graph of the edges, from the lengths of the half-edges."""
+        degrees = np.bincount(self.rows, minlength=self.num_points)
+        return NeighborGraph(
+            indptr=torch.from_numpy(np.append(0, np.cumsum(degrees))),
+            indices=torch.from_numpy(self.columns.astype(np.int32)),
+            distances=torch.from_numpy(length[self.halfedges]),
+        )
+
+    def connection(self, turns: np.ndarray, sense: np.ndarray, dtype: torch.dtype) -> Connection:
+        """The transport along the edges, from that along the half-edges ``turns``; frames of the
+        ``sense`` (n,) -1 are mirrored."""
+        forward = turns[self.halfedges]
+        rotations = np.where(self.is_reversed, forward.conj(), forward)
+        left = sense[self.rows]
+        right = sense[self.columns]
+        values = np.stack([rotations.real, left * rotations.imag], axis=1)
+        det = (left * right).astype(np.int8)
+        return Connection(
+            values=torch.from_numpy(values).to(dtype), det=torch.from_numpy(det), rank=2
+        )

@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numba import njit
+from torch import Tensor
 
 from ..arrays import host
 from ..parallel import run_ranges
 
 BITS = 16
 """Cells along each axis, as a power of two; three axes fit in one 64-bit code."""
+
+MAX_SAMPLED_POINTS = 4000
+"""Points from which principal axes are computed, where the dimensions are fewer than a quarter."""
+
+NO_SPREAD = 1e-13
+"""Extent of a principal coordinate, in units of the largest, below which it is rounding."""
 
 
 def _hilbert_codes(cell: Any) -> Any:
@@ -30,7 +38,8 @@ def _hilbert_codes(cell: Any) -> Any:
                 cell[k] ^= swap
     for k in range(1, len(cell)):  # Gray code
         cell[k] ^= cell[k - 1]
-    flip, code = cell[0] ^ cell[0], cell[0] ^ cell[0]
+    flip = cell[0] ^ cell[0]
+    code = cell[0] ^ cell[0]
     for level in range(BITS - 1, 0, -1):
         flip ^= -(cell[-1] >> level & 1) & (1 << level) - 1
     for level in range(BITS - 1, -1, -1):
@@ -48,71 +57,55 @@ def _encode(start, stop, cells, codes):  # pragma: no cover - compiled
         codes[i] = _hilbert_code(cells[i])
 
 
-def principal_axes(centred: Any) -> np.ndarray:
-    """Orthonormal directions ``(D, q)`` of centred points, an array or a tensor, that of the
-    greatest spread first.
-
-    They are those of a sample when there are many points.
-    """
-    n, dims = centred.shape
-    sample = host(centred[:: max(1, n // max(4000, 4 * dims))])
-    sample = sample / max(float(np.abs(sample).max()), np.finfo(float).tiny)
-    if len(sample) <= sample.shape[1]:
-        return np.linalg.svd(sample, full_matrices=False)[2].T
-    return np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
-
-
-def principal_coordinates(points: np.ndarray, count: int | None = None) -> np.ndarray:
-    """The cloud centred and turned to its principal axes, widest first: all distances stay.
-
-    ``count`` keeps only the first few coordinates, and those without any spread are left out.
-
-    >>> np.abs(principal_coordinates(np.array([[0.0, 1.0], [0.0, -1.0]]), 1)).round(9).tolist()
-    [[1.0], [1.0]]
-    """
-    centred = points - points.mean(axis=0)
-    turned = centred @ principal_axes(centred)[:, :count]
-    spread = np.ptp(turned, axis=0)
-    return np.ascontiguousarray(turned[:, spread >= 1e-13 * spread.max()])
-
-
-def order_along_curve(points: Any) -> Any:
-    """Return the permutation that sorts ``(n, D)`` points, an array, along a Hilbert curve; D <= 3
-    for tensors.
+def order_along_curve(points: Tensor) -> Tensor:
+    """The permutation ``(n,)`` that sorts points ``(n, D)`` along a Hilbert curve.
 
     For D > 3 the curve runs through the three principal axes of the cloud.
 
-    >>> order_along_curve(np.array([[0.9], [0.1], [0.5]])).tolist()
+    >>> order_along_curve(torch.tensor([[0.9], [0.1], [0.5]])).tolist()
     [1, 2, 0]
     """
     if points.shape[1] > 3:
         points = principal_coordinates(points, 3)
-    is_array = isinstance(points, np.ndarray)
-    low, high = (
-        [f(points.T.copy(), axis=1) for f in (np.min, np.max)]
-        if is_array
-        else points.aminmax(dim=0)
-    )
-    scaled = (points - low) / (float((high - low).max()) or 1.0) * (2**BITS - 1)
-    if not is_array:
-        return _hilbert_codes([axis.contiguous() for axis in scaled.long().unbind(1)]).argsort(
-            stable=True
-        )
-    cells, codes = scaled.astype(np.int64), np.empty(len(points), np.int64)
-    run_ranges(_encode, len(points), cells, codes, grain=2**14)
-    return np.argsort(codes, kind="stable")
+    lowest = points.amin(dim=0)
+    extent = float((points.amax(dim=0) - lowest).max()) or 1.0
+    cells = ((points - lowest) / extent * (2**BITS - 1)).long()
+    if points.device.type == "cpu":
+        codes = torch.empty(len(points), dtype=torch.int64)
+        run_ranges(_encode, len(points), cells.numpy(), codes.numpy(), grain=2**14)
+    else:
+        codes = _hilbert_codes([axis.contiguous() for axis in cells.unbind(1)])
+    return codes.argsort(stable=True)
 
 
-def first_of(rows: Any, order: Any = None) -> tuple[int, int]:
-    """Of some rows of a sorted cloud that with the smallest of the user's numbers, and this number,
-    for messages.
+def principal_axes(centred: Tensor) -> Tensor:
+    """Orthonormal directions ``(D, q)`` of centred points ``(n, D)``, that of the greatest spread
+    first.
 
-    ``order`` holds the user's number of each row; by default rows have those numbers.
-
-    >>> first_of(np.array([0, 2]), np.array([7, 1, 5]))
-    (2, 5)
+    They are those of a sample when there are many points.
     """
-    rows = host(rows)
-    numbers = rows if order is None else host(order)[rows]
-    place = int(numbers.argmin())
-    return int(rows[place]), int(numbers[place])
+    n, dims = centred.shape
+    step = max(1, n // max(MAX_SAMPLED_POINTS, 4 * dims))
+    sample = host(centred[::step])
+    sample = sample / max(float(np.abs(sample).max()), np.finfo(float).tiny)
+    if len(sample) <= dims:
+        axes = np.linalg.svd(sample, full_matrices=False)[2].T
+    else:
+        axes = np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
+    return torch.from_numpy(axes.copy()).to(centred)
+
+
+def principal_coordinates(points: Tensor, count: int | None = None) -> Tensor:
+    """The cloud ``(n, D)`` centred and turned to its principal axes, widest first: all distances
+    stay.
+
+    ``count`` keeps only the first few coordinates, and those without any spread are left out.
+
+    >>> line = torch.tensor([[0.0, 1.0], [0.0, -1.0]])
+    >>> principal_coordinates(line, 1).abs().round(decimals=6).tolist()
+    [[1.0], [1.0]]
+    """
+    centred = points - points.mean(dim=0)
+    turned = centred @ principal_axes(centred)[:, :count]
+    spread = turned.amax(dim=0) - turned.amin(dim=0)
+    return turned[:, spread >= NO_SPREAD * spread.max()].contiguous()

@@ -2,6 +2,11 @@ r"""Orthogonal maps along edges: :math:`O_{ij}`, the closest orthogonal matrix t
 
 Stored compactly: d = 1 a sign, d = 2 a unit complex number and a sign, otherwise the blocks. Each
 edge is computed from its ordered end points, so that :math:`O_{ji} = O_{ij}^T` to the last bit.
+Frames with gradients make maps with gradients,
+
+.. math:: O_{ij} = A (A^T A)^{-1/2}, \quad A = O_i^T O_j,
+
+which are stored as blocks.
 """
 
 from __future__ import annotations
@@ -14,55 +19,58 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from ..arrays import host, on_host
 from ..errors import RankDeficientError
 from ..parallel import run_ranges
+from .block_search import CHUNK, CPU_CHUNK
+from .cloud import first_of
 from .graph import NeighborGraph
-from .ordering import first_of
-from .small_matrices import polar_factors
-from .tensor_cloud import CHUNK, CPU_CHUNK
+from .small_matrices import inverse_root, polar_factors
+
+MIN_OVERLAP = 1e-9
+"""Singular value of :math:`O_i^T O_j` below which two tangent spaces hold perpendicular
+directions."""
 
 
-@on_host("values", "det")
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Connection:
     r"""The orthogonal map of every directed edge of a graph, in compact form.
 
-    Attributes: ``values`` and ``det``. For d = 1, ``values`` is empty with shape (e, 0) and the map
-    is ``det``; for d = 2 it is (e, 2) with the first column (cos, sin) of
+    Attributes are tensors: ``values``, ``det`` (e,) int8, and the number ``rank``. For d = 1,
+    ``values`` is empty with shape (e, 0) and the map is ``det``; for d = 2 it is (e, 2) with the
+    first column (cos, sin) of
     :math:`\begin{pmatrix} c & -\delta s \\ s & \delta c \end{pmatrix}`, where :math:`\delta` is
-    ``det`` = +1 for rotations and -1 for reflections; for d > 2 it is (e, d, d). ``det`` is (e,)
-    int8. They may be given as tensors of a device; the attributes are then NumPy copies.
+    ``det`` = +1 for rotations and -1 for reflections; for d > 2, and for maps with gradients, it is
+    (e, d, d).
     """
 
-    values: np.ndarray
-    det: np.ndarray
+    values: Tensor
+    det: Tensor
     rank: int
 
     @classmethod
     def identity(cls, graph: NeighborGraph, dtype: torch.dtype) -> Connection:
         """The identity of each edge, d = 1: the connection of functions."""
-        det = torch.ones(graph.num_edges, dtype=torch.int8, device=graph.tensors[0].device)
-        return cls(det.new_empty((len(det), 0), dtype=dtype), det, 1)  # type: ignore[arg-type]
+        det = torch.ones(graph.num_edges, dtype=torch.int8, device=graph.device)
+        return cls(values=det.new_empty((len(det), 0), dtype=dtype), det=det, rank=1)
 
-    @property
-    def tensors(self) -> tuple[Tensor, Tensor]:
-        """``values`` and ``det`` as tensors, where they are."""
-        return torch.as_tensor(vars(self)["values"]), torch.as_tensor(vars(self)["det"])
-
-    def blocks(self, edges: slice | np.ndarray = slice(None)) -> np.ndarray:
+    def blocks(self, edges: Any = slice(None)) -> Tensor:
         """The maps as ``(e, d, d)`` matrices."""
-        values, det = (tensor.cpu()[edges] for tensor in self.tensors)
+        values = self.values[edges]
+        det = self.det[edges].to(values.dtype)
+        if values.ndim == 3:
+            return values
         if self.rank == 1:
-            return det[:, None, None].to(values).numpy()
-        return (plane_blocks(values, det.to(values)) if self.rank == 2 else values).numpy()
+            return det[:, None, None]
+        return plane_blocks(values, det)
 
 
 def plane_blocks(values: Tensor, det: Tensor) -> Tensor:
     """Matrices ``(e, 2, 2)`` with the first columns ``values`` (e, 2) and the signs ``det`` (e,) of
     determinants."""
-    c, s = values.unbind(1)
-    return torch.stack([torch.stack([c, -det * s], -1), torch.stack([s, det * c], -1)], 1)
+    cos, sin = values.unbind(1)
+    first_row = torch.stack([cos, -det * sin], -1)
+    second_row = torch.stack([sin, det * cos], -1)
+    return torch.stack([first_row, second_row], 1)
 
 
 def closest_orthogonal(matrices: np.ndarray) -> np.ndarray:
@@ -82,101 +90,152 @@ def _transport_plane(start, stop, frames, indptr, indices, values, det, weak):  
             j = indices[e]
             a = b = c = d = 0.0
             for q in range(frames.shape[1]):
-                p0, p1 = frames[i, q, 0], frames[i, q, 1]
-                q0, q1 = frames[j, q, 0], frames[j, q, 1]
+                p0 = frames[i, q, 0]
+                p1 = frames[i, q, 1]
+                q0 = frames[j, q, 0]
+                q1 = frames[j, q, 1]
                 a += p0 * q0
                 b += p0 * q1
                 c += p1 * q0
                 d += p1 * q1
             sign = 1.0 if a * d - b * c >= 0.0 else -1.0
-            cos, sin = a + sign * d, c - sign * b
+            cos = a + sign * d
+            sin = c - sign * b
             norm = np.sqrt(cos * cos + sin * sin)
-            values[e, 0], values[e, 1], det[e] = cos / norm, sin / norm, np.int8(sign)
-            weak[i] += norm <= 1e-9
+            values[e, 0] = cos / norm
+            values[e, 1] = sin / norm
+            det[e] = np.int8(sign)
+            weak[i] += norm <= MIN_OVERLAP
 
 
 def connect(
-    frames: Any, graph: NeighborGraph, dtype: type = np.float64, order: Any = None
+    frames: Tensor,
+    graph: NeighborGraph,
+    dtype: torch.dtype = torch.float64,
+    numbers: Tensor | None = None,
 ) -> Connection:
     """Transport maps between the frames ``(n, D, d)`` along every edge of the graph.
 
-    ``order`` holds the user's numbers of the points, for messages.
+    ``numbers`` holds the user's numbers of the points, for messages.
 
-    >>> from tangentbundle.geometry.graph import radius_graph
-    >>> plane = np.array([[0.0, 0.0], [1.0, 0.0]])
-    >>> frames = np.stack([np.eye(2), np.array([[0.0, -1.0], [1.0, 0.0]])])
-    >>> connect(frames, radius_graph(plane, 2.0)).blocks()[0].tolist()  # from point 1 to point 0
+    >>> from tangentbundle.geometry.cloud import PointCloud
+    >>> plane = PointCloud(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
+    >>> quarter_turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
+    >>> frames = torch.stack([torch.eye(2), quarter_turn]).double()
+    >>> connect(frames, plane.within(2.0)).blocks()[0].tolist()  # from point 1 to point 0
     [[0.0, -1.0], [1.0, 0.0]]
     """
-    (n, _, d), bases = frames.shape, torch.as_tensor(frames)
-    if d == 2 and bases.device.type == "cpu":
-        values: np.ndarray = np.empty((graph.num_edges, 2), dtype)
-        det, rows, weak = (
-            np.empty(graph.num_edges, np.int8),
-            bases.contiguous().numpy(),
-            np.zeros(n, np.int64),
-        )
-        run_ranges(
-            _transport_plane, n, rows, graph.indptr, graph.indices, values, det, weak, grain=512
-        )
-        _refuse_weak(weak, order)
-        return Connection(values, det, d)
-    return _connect_tensors(bases, graph, dtype, order)
-
-
-def _connect_tensors(
-    bases: Tensor, graph: NeighborGraph, dtype: type = np.float64, order: Any = None
-) -> Connection:
-    """The same in torch, for any d; maps of edges are found for their ends low < high, and
-    transposed for others."""
-    _, dims, d = bases.shape
-    columns = [
-        list(axis.T.contiguous()) for axis in bases.unbind(1)
-    ]  # single numbers are gathered fastest
-    chunk = max(1, (CPU_CHUNK if bases.device.type == "cpu" else CHUNK) // (dims * d * d))
-    edges, (_, indices, _), rows = graph.num_edges, graph.tensors, graph.edge_rows
-    shape = {1: (edges, 0), 2: (edges, 2)}.get(d, (edges, d, d))
-    values = torch.empty(
-        shape, dtype=torch.float32 if dtype == np.float32 else torch.float64, device=rows.device
-    )
-    det, weak = torch.empty(edges, dtype=torch.int8, device=rows.device), [rows[:0]]
-    for start in range(0, edges, chunk):
-        some = slice(start, start + chunk)
-        i, j = rows[some], indices[some].long()
-        low, high, maps = torch.minimum(i, j), torch.maximum(i, j), bases.new_zeros((d, d, len(i)))
-        for axis in columns:
-            left, right = ([column[ends] for column in axis] for ends in (low, high))
-            for a in range(d):
-                for b in range(d):
-                    maps[a, b].addcmul_(left[a], right[b])
-        if d == 1:
-            flip, faint = maps[0, 0] < 0, maps[0, 0].abs() < 1e-9
-        elif d == 2:
-            (p, q), (r, s) = maps
-            flip = p * s - q * r < 0
-            cos, sin = torch.where(flip, p - s, p + s), torch.where(flip, r + q, r - q)
-            norm = torch.hypot(cos, sin)
-            faint, sin = (
-                norm <= 1e-9,
-                torch.where(flip | (i < j), sin, -sin),
-            )  # the inverse turns back
-            values[some] = torch.stack([cos / norm, sin / norm], 1)
-        else:
-            maps, faint = polar_factors(maps.permute(2, 0, 1).contiguous())
-            flip = torch.linalg.det(maps) < 0
-            values[some] = torch.where((i < j)[:, None, None], maps, maps.mT)
-        det[some] = torch.where(flip, -1, 1)
-        weak.append(i[faint])
-    _refuse_weak(np.bincount(host(torch.cat(weak))), order)
-    return Connection(values, det, d)  # type: ignore[arg-type]
-
-
-def _refuse_weak(weak: np.ndarray, order: Any) -> None:
-    """Refuse maps that are not defined; ``weak`` (n,) counts their edges at each point."""
-    if weak.any():
-        number = first_of(np.flatnonzero(weak), order)[1]
+    if frames.shape[2] == 2 and frames.device.type == "cpu":
+        connection, weak = _connect_planes(frames, graph, dtype)
+    else:
+        connection, weak = connect_by_torch(frames, graph, dtype)
+    if bool(weak.any()):
+        first = first_of(weak.nonzero().flatten(), numbers)[1]
         raise RankDeficientError(
-            f"along {int(weak.sum())} edges (first at point {number}) the two tangent spaces hold "
+            f"along {int(weak.sum())} edges (first at point {first}) the two tangent spaces hold "
             "perpendicular directions, so no transport between them is defined. The scale is too "
             "large for the curvature, or the dimension is wrong: use a smaller eps."
-        ).at_point(number)
+        ).at_point(first)
+    return connection
+
+
+def _connect_planes(
+    frames: Tensor, graph: NeighborGraph, dtype: torch.dtype
+) -> tuple[Connection, Tensor]:
+    """Maps between planes by the kernel for CPUs, and the number of undefined ones at each
+    point."""
+    n = len(frames)
+    values = torch.empty((graph.num_edges, 2), dtype=dtype)
+    det = torch.empty(graph.num_edges, dtype=torch.int8)
+    weak = torch.zeros(n, dtype=torch.int64)
+    run_ranges(
+        _transport_plane,
+        n,
+        frames.contiguous().numpy(),
+        graph.indptr.numpy(),
+        graph.indices.numpy(),
+        values.numpy(),
+        det.numpy(),
+        weak.numpy(),
+        grain=512,
+    )
+    return Connection(values=values, det=det, rank=2), weak
+
+
+def connect_by_torch(
+    frames: Tensor, graph: NeighborGraph, dtype: torch.dtype
+) -> tuple[Connection, Tensor]:
+    """The same for frames of any rank on any device.
+
+    Maps of edges are computed for their ends ``lower < upper``, and transposed for others.
+    """
+    _, dims, d = frames.shape
+    num_edges = graph.num_edges
+    device = frames.device
+    shapes_of_values = {1: (num_edges, 0), 2: (num_edges, 2)}
+    shape = shapes_of_values.get(d, (num_edges, d, d))
+    values = torch.empty(shape, dtype=dtype, device=device)
+    det = torch.empty(num_edges, dtype=torch.int8, device=device)
+    weak = torch.zeros(len(frames), dtype=torch.int64, device=device)
+    # entry [m][a] is entry (m, a) of all frames: single numbers are gathered fastest
+    entries = [list(axis.T.contiguous()) for axis in frames.unbind(1)]
+    rows = graph.rows
+    numbers_at_once = CPU_CHUNK if device.type == "cpu" else CHUNK
+    chunk = max(1, numbers_at_once // (dims * d * d))
+    for start in range(0, num_edges, chunk):
+        edges = slice(start, start + chunk)
+        starts = rows[edges]
+        ends = graph.indices[edges].long()
+        lower = torch.minimum(starts, ends)
+        upper = torch.maximum(starts, ends)
+        products = _products_of_frames(entries, lower, upper)
+        is_forward = starts < ends
+        if d == 1:
+            reflected = products[0, 0] < 0
+            undefined = products[0, 0].abs() < MIN_OVERLAP
+        elif d == 2:
+            rotations, reflected, undefined = _closest_in_plane(products, is_forward)
+            values[edges] = rotations
+        else:
+            maps, undefined = polar_factors(products.permute(2, 0, 1).contiguous(), MIN_OVERLAP)
+            reflected = torch.linalg.det(maps) < 0
+            values[edges] = torch.where(is_forward[:, None, None], maps, maps.mT)
+        det[edges] = torch.where(reflected, -1, 1)
+        weak.index_add_(0, starts, undefined.long())
+    return Connection(values=values, det=det, rank=d), weak
+
+
+def _products_of_frames(entries: list[list[Tensor]], lower: Tensor, upper: Tensor) -> Tensor:
+    """Products :math:`O_i^T O_j`, ``(d, d, m)``, of the frames at both ends of edges."""
+    d = len(entries[0])
+    products = entries[0][0].new_zeros((d, d, len(lower)))
+    for axis in entries:
+        left = [column[lower] for column in axis]
+        right = [column[upper] for column in axis]
+        for a in range(d):
+            for b in range(d):
+                products[a, b].addcmul_(left[a], right[b])
+    return products
+
+
+def _closest_in_plane(products: Tensor, is_forward: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """First columns ``(m, 2)`` of the closest orthogonal matrices to ``products`` (2, 2, m), which
+    of them are reflections, and which are undefined.
+
+    Those of edges that are not forward are transposed: rotations turn back.
+    """
+    (p, q), (r, s) = products
+    reflected = p * s - q * r < 0
+    cos = torch.where(reflected, p - s, p + s)
+    sin = torch.where(reflected, r + q, r - q)
+    norm = torch.hypot(cos, sin)
+    sin = torch.where(reflected | is_forward, sin, -sin)
+    return torch.stack([cos / norm, sin / norm], 1), reflected, norm <= MIN_OVERLAP
+
+
+def connect_with_gradients(frames: Tensor, graph: NeighborGraph, dtype: torch.dtype) -> Connection:
+    """The transport maps of ``connect`` as blocks ``(e, d, d)``, differentiable in the frames."""
+    products = frames[graph.rows].mT @ frames[graph.indices]
+    maps = products @ inverse_root(products.mT @ products)
+    det = torch.where(torch.linalg.det(maps.detach()) < 0, -1, 1).to(torch.int8)
+    return Connection(values=maps.to(dtype), det=det, rank=frames.shape[2])

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arrays import points_array
+from ..arrays import host
 from ..bundle import TangentBundle
 from ..errors import IsolatedPointsError, MissingColumnsError
 from ..extras import extra
+from ..geometry.cloud import PointCloud
 from ..geometry.known_frames import normal_frames
-from ..geometry.search import nearest_distances
-from ..operators import LinearOperator, join
+from ..geometry.scale import TIE
+from ..operators import SquareOperator, join
 
 MAX_WIDENING = 4.0
 """Largest widened radius, relative to the radius of the inner half of a cloud: neighbourhoods twice
@@ -40,28 +41,33 @@ def to_pyg(bundle: TangentBundle, **attributes: Any) -> Any:
     >>> tuple(data.frames.shape), data.bundle.num_points
     ((200, 3, 2), 200)
     """
-    given = {name: torch.as_tensor(value) for name, value in attributes.items()}
-    return extra("torch_geometric.data", "to_pyg", "pyg").Data(**(_contents(bundle) | given))
+    data_type = extra("torch_geometric.data", "to_pyg", "pyg").Data
+    contents = _contents(bundle)
+    for name, value in attributes.items():
+        contents[name] = torch.as_tensor(value)
+    return data_type(**contents)
 
 
 def _contents(bundle: TangentBundle) -> dict[str, Any]:
-    graph, kind = bundle.sorted_graph, bundle.kind
-    order = torch.from_numpy(bundle.curve_order.astype(np.int64))
-    ends = torch.from_numpy(np.stack([graph.indices, graph.rows]).astype(np.int64))
-    maps = np.ascontiguousarray(bundle.connection.blocks())
-    return {
+    """The attributes of the ``Data`` of a bundle."""
+    graph = bundle.sorted_graph
+    kind = bundle.kind
+    ends = torch.stack([graph.indices.long(), graph.rows])
+    contents = {
         "pos": torch.as_tensor(bundle.points),
-        "edge_index": order[ends].to(kind.device),
-        "edge_weight": torch.from_numpy(bundle.edge_weights()).to(kind.device, kind.dtype),
-        "transport": torch.from_numpy(maps).to(kind.device, kind.dtype),
+        "edge_index": bundle.cloud.curve_order[ends].to(kind.device),
+        "edge_weight": bundle.edge_weights().to(kind.device, kind.dtype),
+        "transport": bundle.connection.blocks().contiguous().to(kind.device, kind.dtype),
         "eps": torch.tensor([bundle.eps], dtype=torch.float64),
         "bundle": bundle,
         "laplacian": bundle.laplacian(),
-        **({} if bundle.sorted_frames is None else {"frames": torch.as_tensor(bundle.frames)}),
     }
+    if bundle.tangent_frames is not None:
+        contents["frames"] = torch.as_tensor(bundle.frames)
+    return contents
 
 
-def laplacian_of(data: Any) -> LinearOperator:
+def laplacian_of(data: Any) -> SquareOperator:
     """The connection Laplacian of a ``Data``, or of all of a ``Batch`` as one operator, on the
     device of ``pos``.
 
@@ -72,14 +78,23 @@ def laplacian_of(data: Any) -> LinearOperator:
     >>> laplacian_of(data).shape
     (400, 400)
     """
-    parts = data.get("laplacian")
-    if parts is None:
+    attached = data.get("laplacian")
+    if attached is None:
         raise MissingColumnsError(
             "this Data holds no bundle. Attach one with AttachBundle(), or use to_pyg."
         )
-    parts = parts if isinstance(parts, list) else [parts]
-    parts = [part if part.device == data.pos.device else part.to(data.pos.device) for part in parts]
-    return join(parts) if len(parts) > 1 else parts[0]
+    laplacians = attached if isinstance(attached, list) else [attached]  # a batch has a list
+    on_device = [_on_device(laplacian, data.pos.device) for laplacian in laplacians]
+    if len(on_device) == 1:
+        return on_device[0]
+    return join(on_device)
+
+
+def _on_device(laplacian: Any, device: torch.device) -> Any:
+    """The same operator if it is there already, with all that is cached on it."""
+    if laplacian.device == device:
+        return laplacian
+    return laplacian.to(device)
 
 
 def _refuse_outliers(points: np.ndarray, nearest: np.ndarray, data: Any) -> None:
@@ -91,7 +106,7 @@ def _refuse_outliers(points: np.ndarray, nearest: np.ndarray, data: Any) -> None
     centre = np.median(points, axis=0)
     size = float(np.median(np.linalg.norm(points - centre, axis=1)))
     outliers = np.flatnonzero(nearest > MAX_WIDENING * size)
-    if not len(outliers) or size == 0.0:
+    if len(outliers) == 0 or size == 0.0:
         return
     raise IsolatedPointsError(
         f"{len(outliers)} of {len(points)} points of {data} (first: {outliers[0]}, counted from 0) "
@@ -144,22 +159,21 @@ class AttachBundle:
 
     def _widened_options(self, data: Any) -> dict[str, Any]:
         """The options with the least ``eps`` at which every point has a neighbour."""
-        points, _ = points_array(data.pos)
-        distances, _ = nearest_distances(points, 1)
-        _refuse_outliers(points, distances.ravel(), data)
+        cloud = PointCloud.in_order(data.pos)
+        nearest = host(cloud.nearest(1)[0]).ravel()
+        _refuse_outliers(cloud.at(slice(None)), nearest, data)
         options = {name: value for name, value in self.options.items() if name != "neighbors"}
-        options["eps"] = float(distances.max() * (1 + 1e-6)) ** 2
+        options["eps"] = float(nearest.max() * TIE) ** 2
         return options
 
     @staticmethod
     def _bundle(data: Any, options: dict[str, Any]) -> TangentBundle:
-        for_frames = {name: value for name, value in options.items() if name != "dim"}
+        frames = None
         if data.get("normal") is not None:
             frames = normal_frames(data.normal)
-        else:
-            frames = None
-        if data.get("face") is not None and not for_frames:
+        without_dim = {name: value for name, value in options.items() if name != "dim"}
+        if data.get("face") is not None and not without_dim:
             return TangentBundle.from_mesh(data.pos, data.face.T.cpu().numpy(), frames=frames)
         if frames is not None:
-            return TangentBundle.from_frames(data.pos, frames, **for_frames)
+            return TangentBundle.from_frames(data.pos, frames, **without_dim)
         return TangentBundle.from_points(data.pos, **options)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..earth import fields
 from ..extras import extra
-from ..io import Field, Request
+from ..io import Field, Request, warn_if_suspicious
 from ..io.datasets import from_dataset
-from ..io.field import warn_if_suspicious
 
 if TYPE_CHECKING:
     import xarray

@@ -15,10 +15,25 @@
 100 points in R^3 ('vx', 'vy', 'vz')
 """
 
+from ..formats import format_of
+from .checks import FEW_POINTS, warn_if_suspicious
 from .field import Field, Request
-from .formats import check_input, check_output, format_of, read_field, write_field
+from .files import check_input, check_output, read_field, write_field
+from .grid_files import GridFile
 from .spaces import Cloud, Globe, Mesh
-from .summary import Summary, Table
 
-__all__ = ["Cloud", "Field", "Globe", "Mesh", "Request", "Summary", "Table"]
-__all__ += ["check_input", "check_output", "format_of", "read_field", "write_field"]
+__all__ = [
+    "FEW_POINTS",
+    "Cloud",
+    "Field",
+    "Globe",
+    "GridFile",
+    "Mesh",
+    "Request",
+    "check_input",
+    "check_output",
+    "format_of",
+    "read_field",
+    "warn_if_suspicious",
+    "write_field",
+]

@@ -11,20 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from ..earth import xarrays
-from ..earth.xarrays import DIRECTION, EAST, EAST_NORTH, NORTH, SPEED, is_radian
-from ..errors import DTypeError, InvalidInputError, MissingColumnsError, ShapeError, UnitsError
-from ..units import common_unit, conversion
-from .field import (
-    Field,
-    Request,
-    check_count,
-    distinct_rows,
-    usable_rows,
-    warn_if_radians,
-    warn_of_data,
+from ..errors import (
+    NO_EXAMPLE,
+    DTypeError,
+    InvalidInputError,
+    MissingColumnsError,
+    MissingValuesNote,
+    Note,
+    Remedy,
+    ShapeError,
+    UnitsError,
 )
-from .names import listed, named, natural, split_unit
+from ..units import common_unit, conversion
+from ..winds import (
+    DIRECTION,
+    EAST,
+    EAST_NORTH,
+    NO_VECTOR,
+    NORTH,
+    SPEED,
+    impossible_wind,
+    is_radian,
+    northward_names,
+    speed_direction,
+    wind_components,
+    without_impossible,
+)
+from .checks import check_count, distinct_rows, usable_rows, warn_if_radians, warn_of_data
+from .field import Field, Request
+from .names import listed, named, natural, plain_name, split_unit
 from .series import are_dates, numbers_the_rows
 from .spaces import Cloud, Globe
 
@@ -57,6 +72,9 @@ NUMBER = re.compile(
 )
 """What is a number in a table; Python's ``float`` also accepts 1_000."""
 
+MAX_GROUPS = 4
+"""Other vectors that a warning names."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -71,7 +89,7 @@ class Columns:
     vectors: tuple[str, ...]
     on_globe: bool
     units: dict[str, str]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     wind: tuple[str, ...] = ()
     sigma: tuple[str, ...] = ()
 
@@ -80,17 +98,25 @@ class Columns:
         """All columns that hold numbers."""
         return (*self.points, *self.units)
 
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The columns that vectors are computed from."""
+        return self.wind or self.vectors
+
+
+# Which columns they are.
+
 
 def _key(name: str) -> str:
     """A name as the known ones are written: ``Wind Speed (kt)`` is ``wind_speed``."""
-    return split_unit(name)[0].lower().replace(" ", "_")
+    return plain_name(name).lower().replace(" ", "_")
 
 
 def find_columns(names: Sequence[str], request: Request) -> Columns:
     """The columns of points and vectors among ``names``.
 
-    >>> found = find_columns(["station", "Lat", "Lon", "u10 [m/s]", "v10 [m/s]"], Request())
-    >>> found.points, found.vectors, found.on_globe, [*found.units.values()]
+    >>> columns = find_columns(["station", "Lat", "Lon", "u10 [m/s]", "v10 [m/s]"], Request())
+    >>> columns.points, columns.vectors, columns.on_globe, [*columns.units.values()]
     (('Lat', 'Lon'), ('u10 [m/s]', 'v10 [m/s]'), True, ['m/s', 'm/s'])
     >>> find_columns(
     ...     ["pc1", "pc2", "pc10", "dpc1", "dpc2", "dpc10"], Request(points=("pc*",))
@@ -98,117 +124,171 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     ('dpc1', 'dpc2', 'dpc10')
     """
     known = {_key(name): name for name in reversed(names)}
-    points, on_globe = _points(names, known, request)
-    vectors, wind = (
-        ((), ()) if request.only_points else _vectors(names, known, points, on_globe, request)
-    )
-    errors = request.sigma or (known.get("sigma", "") if vectors else "")
-    sigma = named([errors], names, "sigma")[:1] if errors else ()
-    units, notes = {name: split_unit(name)[1] for name in (*(wind or vectors), *sigma)}, []
+    points, on_globe = _find_points(names, known, request)
+    vectors: tuple[str, ...] = ()
+    wind: tuple[str, ...] = ()
+    sigma: tuple[str, ...] = ()
+    if not request.only_points:
+        wind = _find_wind(names, known, on_globe, request)
+        if wind:
+            vectors = EAST_NORTH
+        else:
+            vectors = _find_vectors(names, known, points, on_globe, request)
+    if request.sigma:
+        sigma = named([request.sigma], names, "sigma")[:1]
+    elif vectors and "sigma" in known:
+        sigma = (known["sigma"],)
+    units = {name: split_unit(name)[1] for name in (*(wind or vectors), *sigma)}
+    if wind and units[wind[0]]:
+        vectors = tuple(f"{name} [{units[wind[0]]}]" for name in vectors)
+    columns = Columns(points, vectors, on_globe, units, wind=wind, sigma=sigma)
+    return replace(columns, notes=tuple(_notes(columns, request)))
+
+
+def _notes(columns: Columns, request: Request) -> list[Note]:
+    """What was guessed."""
+    notes = []
     if not (request.latlon or request.points):
-        notes.append(
-            f"points: columns {listed(points)}, guessed by name" + ", in degrees" * on_globe
-        )
-    if wind:
-        unit, turn = (units[name] for name in wind)
-        turn = turn if is_radian(turn) else "degrees"
-        notes.append(
-            f"vectors: speed {wind[0]} and direction {wind[1]}, where the wind comes from, in "
-            f"{turn}"
-        )
-        vectors = tuple(f"{name} [{unit}]" for name in vectors) if unit else vectors
-    elif vectors and not request.vectors:
-        notes.append(
-            f"vectors: columns {listed(vectors)}, guessed by name"
-            + ", taken as east, north" * on_globe
-        )
-    if declared := dict.fromkeys(filter(None, map(units.get, wind[:1] or vectors))):
-        notes.append(f"units of the vectors: {', '.join(declared)}, from the column names")
-    notes += [f"standard errors: column {name}" for name in sigma]
-    return Columns(points, vectors, on_globe, units, tuple(notes), wind, sigma)
+        text = f"points: columns {listed(columns.points)}, guessed by name"
+        if columns.on_globe:
+            text += ", in degrees"
+        notes.append(Note(text))
+    if columns.wind:
+        speed, direction = columns.wind
+        unit = columns.units[direction]
+        turn = unit if is_radian(unit) else "degrees"
+        text = f"vectors: speed {speed} and direction {direction}, where the wind comes from"
+        notes.append(Note(f"{text}, in {turn}"))
+    elif columns.vectors and not request.vectors:
+        text = f"vectors: columns {listed(columns.vectors)}, guessed by name"
+        if columns.on_globe:
+            text += ", taken as east, north"
+        notes.append(Note(text))
+    with_units = columns.wind[:1] or columns.vectors
+    declared = dict.fromkeys(columns.units[name] for name in with_units if columns.units[name])
+    if declared:
+        text = f"units of the vectors: {', '.join(declared)}, from the column names"
+        notes.append(Note(text))
+    return notes + [Note(f"standard errors: column {name}") for name in columns.sigma]
 
 
-def _points(
+def _find_points(
     names: Sequence[str], known: dict[str, str], request: Request
 ) -> tuple[tuple[str, ...], bool]:
     """Columns of points, and whether they are latitude and longitude."""
     if request.latlon:
         return named(request.latlon, names, "latlon", 2), True
     if request.points:
-        found = named(request.points, names, "points")
-        return found, tuple(map(_key, found)) in PLACES
+        columns = named(request.points, names, "points")
+        return columns, tuple(map(_key, columns)) in PLACES
     globe = _first(known, PLACES)
     axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
-    cloud = _first(known, [*axes, *_numbered(known)])
+    cloud = _first(known, [*axes, *_numbered_points(known)])
     if globe and (not cloud or _first(known, [*WINDS, *POLAR_WINDS])):
         return globe, True
     if not cloud:
         raise MissingColumnsError(
-            f"no columns of points found; the file has {listed(names)}. Expected "
-            "x, y, z, or lat, lon. Name them: "
-            'points=("X", "Y", "Z") or latlon=("LAT", "LON").'
+            f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, "
+            "lon.",
+            Remedy(
+                "Name them: {points} or {latlon}.", points=("X", "Y", "Z"), latlon=("LAT", "LON")
+            ),
         )
     return cloud, False
 
 
-def _vectors(
+def _find_wind(
+    names: Sequence[str], known: dict[str, str], on_globe: bool, request: Request
+) -> tuple[str, ...]:
+    """Columns of speed and direction; empty if vectors are components."""
+    if request.wind and not on_globe:
+        raise InvalidInputError(
+            "needs latitude and longitude.",
+            Remedy("Name them with {latlon}.", latlon=("LAT", "LON")),
+            argument="wind",
+        )
+    if request.wind:
+        return named(request.wind, names, "wind", 2)
+    if request.vectors or not on_globe or _first(known, WINDS):
+        return ()
+    return _first(known, POLAR_WINDS)
+
+
+def _find_vectors(
     names: Sequence[str],
     known: dict[str, str],
     points: tuple[str, ...],
     on_globe: bool,
     request: Request,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns of vectors, as many as components, or of speed and direction; empty if there are
-    none, none needed."""
-    wanted = 2 if on_globe else len(points)
-    if request.wind and not on_globe:
-        raise InvalidInputError(
-            'wind= needs latitude and longitude: name them with latlon=("LAT", "LON").'
-        )
-    if request.wind:
-        return EAST_NORTH, named(request.wind, names, "wind", 2)
-    if request.vectors:
-        return named(request.vectors, names, "vectors", wanted), ()
+) -> tuple[str, ...]:
+    """Columns of vectors, as many as components; empty if there are none, and none are needed."""
     if on_globe:
-        if found := _first(known, WINDS):
-            return found, ()
-        if found := _first(known, POLAR_WINDS):
-            return EAST_NORTH, found
+        count = 2
+        columns = _first(known, WINDS)
     else:
-        free = {key: name for key, name in known.items() if name not in points}
-        keys = [*map(_key, points)]
-        axes = [name.removeprefix("pos_").removeprefix("p") for name in keys]
-        groups = [
-            [f"{lead}{name}" for name in group] for group in (keys, axes) for lead in VELOCITY
-        ]
-        if found := _first(
-            free, [*groups, ["u", "v", "w"][:wanted], *_numbered(free, ("v",))], wanted
-        ):
-            return named(found, names, "vectors", wanted), ()
+        count = len(points)
+        columns = _velocities(known, points)
+    if request.vectors or columns:
+        return named(request.vectors or columns, names, "vectors", count)
     if request.needs_vectors:
-        example = (
-            '("EAST", "NORTH") or wind=("SPEED", "DIRECTION")' if on_globe else '("VX", "VY", "VZ")'
-        )
         raise MissingColumnsError(
             f"no columns of vectors found for the points {listed(points)}; the file has "
-            f"{listed(names)}. Name them: vectors={example}."
+            f"{listed(names)}.",
+            name_vectors("Name them", on_globe),
         )
-    return (), ()
+    return ()
 
 
-def _numbered(known: Mapping[str, str], prefixes: Sequence[str] = ()) -> list[list[str]]:
-    """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix; without prefixes to look for,
-    those of points."""
+def _velocities(known: dict[str, str], points: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns whose names are those of the points with a prefix, or u, v, w, or v1, v2, ..."""
+    free = {key: name for key, name in known.items() if name not in points}
+    keys = [_key(name) for name in points]
+    axes = [key.removeprefix("pos_").removeprefix("p") for key in keys]
+    groups = []
+    for group in (keys, axes):
+        groups += [[f"{prefix}{name}" for name in group] for prefix in VELOCITY]
+    groups.append(["u", "v", "w"][: len(points)])
+    groups += _numbered_groups(free, ["v"])
+    return _first(free, groups, least=len(points))
+
+
+def name_vectors(advice: str, on_globe: bool) -> Remedy:
+    """The advice to name the columns of vectors."""
+    if on_globe:
+        return Remedy(
+            f"{advice}: {{vectors}} or {{wind}}.",
+            vectors=("EAST", "NORTH"),
+            wind=("SPEED", "DIRECTION"),
+        )
+    return Remedy(f"{advice}: {{vectors}}.", vectors=("VX", "VY", "VZ"))
+
+
+def _numbered_points(known: Mapping[str, str]) -> list[list[str]]:
+    """Columns such as x1, x2, ... or pc_0, pc_1, ..., by prefix: usual ones, and those with a
+    velocity for each."""
+    groups = _by_prefix(known)
+    with_velocities = [
+        prefix
+        for prefix, group in groups.items()
+        if prefix and any(all(lead + name in known for name in group) for lead in VELOCITY)
+    ]
+    return _numbered_groups(known, NUMBERED) + [groups[prefix] for prefix in with_velocities]
+
+
+def _numbered_groups(known: Mapping[str, str], prefixes: Sequence[str]) -> list[list[str]]:
+    """Columns such as v1, v2, ... or v_0, v_1, ..., with these prefixes."""
+    groups = _by_prefix(known)
+    usual = [f"{prefix}{gap}" for prefix in prefixes for gap in ("", "_")]
+    return [groups[prefix] for prefix in usual if prefix in groups]
+
+
+def _by_prefix(known: Mapping[str, str]) -> dict[str, list[str]]:
+    """Names that end in a number, sorted by it, by what is before the number."""
     groups: dict[str, list[str]] = {}
     for name in sorted(known, key=natural):
-        groups.setdefault(natural(name)[0] if name[-1:].isdecimal() else "", []).append(name)
-    usual = [f"{prefix}{gap}" for prefix in prefixes or NUMBERED for gap in ("", "_")]
-    moving = [
-        p
-        for p, group in groups.items()
-        if p and any(all(v + n in known for n in group) for v in VELOCITY)
-    ]
-    return [groups[p] for p in (usual if prefixes else [*usual, *moving]) if p in groups]
+        prefix = natural(name)[0] if name[-1:].isdecimal() else ""
+        groups.setdefault(prefix, []).append(name)
+    return groups
 
 
 def _first(
@@ -216,10 +296,13 @@ def _first(
 ) -> tuple[str, ...]:
     """Return the leading known names of the first group that has at least ``least`` of them."""
     for group in groups:
-        found = tuple(known[name] for name in takewhile(known.__contains__, group))
-        if len(found) >= least:
-            return found
+        columns = tuple(known[name] for name in takewhile(known.__contains__, group))
+        if len(columns) >= least:
+            return columns
     return ()
+
+
+# Fields from them.
 
 
 def from_columns(
@@ -234,63 +317,45 @@ def from_columns(
     of other vectors among them are named in a warning. Vectors may be ``(n,)`` or ``(T, n)``. All
     numbers are float32 if they came so, otherwise float64.
     """
-    groups = (columns.points, columns.wind or columns.vectors, columns.sigma)
-    points, vectors, errors = ({name: column(name) for name in names} for names in groups)
-    shapes = {name: array.shape for name, array in (points | vectors | errors).items()}
-    if len({shape[-1:] for shape in shapes.values()}) > 1 or any(
-        len(shapes[name]) != 1 for name in points | errors
-    ):
-        raise ShapeError(
-            f"columns of points, vectors and errors must be equally long, got {shapes}."
-        )
+    points = {name: column(name) for name in columns.points}
+    vectors = {name: column(name) for name in columns.components}
+    errors = {name: column(name) for name in columns.sigma}
+    _check_lengths(points, vectors, errors)
     dtype = np.result_type(*points.values(), *vectors.values())
-    coordinates, values = np.stack([*points.values()], axis=1, dtype=dtype), None
-    check_count(len(coordinates), request)
-    notes, units, numbers = [*columns.notes], "", [coordinates]
+    coordinates = np.stack([*points.values()], axis=1, dtype=dtype)
+    n = len(coordinates)
+    check_count(n, request)
+    notes = [*columns.notes]
+    values = None
+    units = ""
+    numbers = [coordinates]
     if vectors:
-        values = np.stack([*vectors.values()], axis=-1, dtype=dtype).reshape(
-            -1, len(coordinates), len(vectors)
-        )
-        given = [columns.units[name] for name in vectors]
-        if columns.wind:
-            speed, direction = np.moveaxis(values, -1, 0)
-            if bad := int(xarrays.impossible_wind(speed, direction, given[1]).sum()):
-                notes.append(
-                    f"{bad} negative speeds or directions beyond the circle count as missing"
-                )
-            elif not is_radian(given[1]):
-                warn_if_radians(columns.wind[1], direction)
-            values, given = xarrays.wind_components(speed, direction, given[1]), given[:1] * 2
-        units, factors = common_unit(columns.vectors, given, notes)
-        values = values if (factors == 1).all() else (values * factors).astype(values.dtype)
-        values = xarrays.without_impossible(values, units, notes) if columns.on_globe else values
+        components = np.stack([*vectors.values()], axis=-1, dtype=dtype)
+        values, units = _in_one_unit(components.reshape(-1, n, len(vectors)), columns, notes)
         numbers += [*values]
     numbers += [sigma[:, None] for sigma in errors.values()]
     rows = usable_rows(np.concatenate(numbers, axis=1), request, notes)
     check_count(len(rows), request)
-    usable = coordinates[rows]
-    space = (
-        Globe(usable[:, 0], usable[:, 1], columns.points)
-        if columns.on_globe
-        else Cloud(usable, columns.points)
-    )
-    unused = {name: a for name, a in (others or {}).items() if name not in columns.numeric}
+    space = _space(coordinates[rows], columns)
+    unused = {name: array for name, array in (others or {}).items() if name not in columns.numeric}
     labels = {
-        name: a[rows]
-        for name, a in unused.items()
-        if a.shape == (len(coordinates),) and not numbers_the_rows(a)
+        name: array[rows]
+        for name, array in unused.items()
+        if array.shape == (n,) and not numbers_the_rows(array)
     }
     first = distinct_rows(space, request, notes, labels, rows)
     if vectors and not (request.vectors or request.wind):
         _warn_of_other_vectors(columns, unused)
     check_count(len(first), request)
-    if len(first) < len(coordinates):
-        rows, space = rows[first], space.select(first)
-        values = None if values is None else values[:, rows]
+    if len(first) < n:
+        rows = rows[first]
+        space = space.select(first)
+        if values is not None:
+            values = values[:, rows]
     field = Field(
-        space,
-        values,
-        columns.vectors,
+        space=space,
+        values=values,
+        names=columns.vectors,
         units=units,
         notes=tuple(notes),
         wind=columns.wind,
@@ -298,7 +363,59 @@ def from_columns(
     )
     for name, sigma in errors.items():
         field = with_errors(field, sigma[rows], name, columns.units[name])
-    return field, rows if len(rows) < len(coordinates) else None
+    return field, rows if len(rows) < n else None
+
+
+def _check_lengths(
+    points: Mapping[str, np.ndarray],
+    vectors: Mapping[str, np.ndarray],
+    errors: Mapping[str, np.ndarray],
+) -> None:
+    """Refuse columns of different lengths; only vectors may have an axis of times before."""
+    arrays = {**points, **vectors, **errors}
+    lengths = {array.shape[-1:] for array in arrays.values()}
+    are_flat = all(array.ndim == 1 for array in (*points.values(), *errors.values()))
+    if len(lengths) > 1 or not are_flat:
+        shapes = {name: array.shape for name, array in arrays.items()}
+        raise ShapeError(
+            f"columns of points, vectors and errors must be equally long, got {shapes}."
+        )
+
+
+def _in_one_unit(values: np.ndarray, columns: Columns, notes: list[Note]) -> tuple[np.ndarray, str]:
+    """Components ``(T, n, c)``, from speed and direction if these are given, and their unit."""
+    units = [columns.units[name] for name in columns.components]
+    if columns.wind:
+        values = _from_speed(values, columns, notes)
+        units = [units[0], units[0]]
+    unit, factors = common_unit(columns.vectors, units, notes)
+    if not (factors == 1).all():
+        values = (values * factors).astype(values.dtype)
+    if columns.on_globe:
+        values = without_impossible(values, unit, notes)
+    return values, unit
+
+
+def _from_speed(values: np.ndarray, columns: Columns, notes: list[Note]) -> np.ndarray:
+    """Components of wind from speed and direction ``(T, n, 2)``."""
+    name = columns.wind[1]
+    turn = columns.units[name]
+    speed = values[..., 0]
+    direction = values[..., 1]
+    count = int(impossible_wind(speed, direction, turn).sum())
+    if count:
+        text = f"{count} negative speeds or directions beyond the circle count as missing"
+        notes.append(MissingValuesNote(text))
+    elif not is_radian(turn):
+        warn_if_radians(name, direction)
+    return wind_components(speed, direction, turn)
+
+
+def _space(coordinates: np.ndarray, columns: Columns) -> Cloud:
+    """The space of points with these coordinates ``(n, k)``."""
+    if columns.on_globe:
+        return Globe(coordinates[:, 0], coordinates[:, 1], columns.points)
+    return Cloud(coordinates, columns.points)
 
 
 def other_vectors(names: Sequence[str], columns: Columns) -> list[tuple[str, ...]]:
@@ -319,39 +436,51 @@ def other_vectors(names: Sequence[str], columns: Columns) -> list[tuple[str, ...
         for name in reversed(names)
         if name not in used and not name.endswith(endings)
     }
-    dims = 2 if columns.on_globe else len(columns.points)
-    axes = [["x", "y", "z"][:dims], ["u", "v", "w"][:dims]]
-    if not columns.on_globe:
-        axes.append([*map(_key, columns.points)])
+    axes = _axes(columns)
     groups: list[tuple[str, ...]] = []
     for key in sorted(free, key=lambda key: names.index(free[key])):
-        if any(free[key] in group for group in groups) or xarrays.NO_VECTOR.search(key):
+        if any(free[key] in group for group in groups):
             continue
-        partners = [[key, north] for north in xarrays.northward_names(key)]
-        for axis in axes:
-            prefix = key.removesuffix(axis[0])
-            if len(axis) > 1 and prefix != key and prefix.strip("_") not in NO_VECTOR_PREFIXES:
-                partners.insert(0, [prefix + name for name in axis])
-        for partner in partners:
-            if all(name in free for name in partner):
-                groups.append(tuple(free[name] for name in partner))
+        for candidate in _candidates(key, axes):
+            if all(name in free for name in candidate):
+                groups.append(tuple(free[name] for name in candidate))
                 break
     return groups
 
 
+def _axes(columns: Columns) -> list[list[str]]:
+    """How the components of a vector may end."""
+    if columns.on_globe:
+        return [["x", "y"], ["u", "v"]]
+    dims = len(columns.points)
+    points = [_key(name) for name in columns.points]
+    return [["x", "y", "z"][:dims], ["u", "v", "w"][:dims], points]
+
+
+def _candidates(key: str, axes: list[list[str]]) -> list[list[str]]:
+    """What the components of a vector may be called whose first one is ``key``."""
+    if NO_VECTOR.search(key):
+        return []
+    candidates = [[key, north] for north in northward_names(key)]
+    for axis in axes:
+        prefix = key.removesuffix(axis[0])
+        if len(axis) > 1 and prefix != key and prefix.strip("_") not in NO_VECTOR_PREFIXES:
+            candidates.insert(0, [prefix + name for name in axis])
+    return candidates
+
+
 def _warn_of_other_vectors(columns: Columns, others: Mapping[str, np.ndarray]) -> None:
     """Warn of further vectors among columns of numbers: they are not worked on."""
-    numeric = [name for name, a in others.items() if _has_numbers(a)]
+    numeric = [name for name, column in others.items() if _has_numbers(column)]
     groups = other_vectors(numeric, columns)
     if not groups:
         return
-    shown = "; ".join(", ".join(group) for group in groups[:4])
-    if len(groups) > 4:
+    shown = "; ".join(", ".join(group) for group in groups[:MAX_GROUPS])
+    if len(groups) > MAX_GROUPS:
         shown += "; ..."
-    example = ", ".join(f'"{name}"' for name in groups[0])
     warn_of_data(
-        f"the file has several vectors: {listed(columns.wind or columns.vectors)} are used, "
-        f"{shown} not. Name those to use, one at a time, as vectors=({example})."
+        f"the file has several vectors: {listed(columns.components)} are used, {shown} not.",
+        Remedy("Name those to use, one at a time, as {vectors}.", vectors=groups[0]),
     )
 
 
@@ -360,7 +489,9 @@ def _has_numbers(column: np.ndarray) -> bool:
     if column.dtype.kind in "fiu":
         return True
     texts = [value for value in column[:100].tolist() if value not in (None, "")]
-    return bool(texts) and all(isinstance(t, str) and NUMBER.fullmatch(t.strip()) for t in texts)
+    if not texts:
+        return False
+    return all(isinstance(text, str) and NUMBER.fullmatch(text.strip()) for text in texts)
 
 
 def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -376,9 +507,9 @@ def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     ['Date', 'seen']
     """
     return {
-        name: a
-        for name, a in columns.items()
-        if a.ndim == 1 and (_key(name) in TIME_NAMES or are_dates(a))
+        name: column
+        for name, column in columns.items()
+        if column.ndim == 1 and (_key(name) in TIME_NAMES or are_dates(column))
     }
 
 
@@ -387,10 +518,14 @@ def real(array: np.ndarray, name: str, kind: Any = "") -> np.ndarray:
     says they are."""
     if array.dtype.kind not in "fiu":
         raise DTypeError(
-            f"column {name} holds {kind or array.dtype}, not numbers. Name another: points= or "
-            "vectors=."
+            f"column {name} holds {kind or array.dtype}, not numbers.",
+            Remedy(
+                "Name others with {points} or {vectors}.", points=NO_EXAMPLE, vectors=NO_EXAMPLE
+            ),
         )
-    return array if array.dtype == np.float32 else array.astype(np.float64)
+    if array.dtype == np.float32:
+        return array
+    return array.astype(np.float64)
 
 
 def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field:
@@ -404,30 +539,43 @@ def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field
     return replace(field, noise=factor * errors)
 
 
+# And back.
+
+
 def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
     """The columns of points, vectors and standard deviations of one time, in the units that their
     names say."""
     table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
-    for suffix, numbers in (("", None if field.wind else field.values), ("_std", field.std)):
-        if numbers is not None:
-            for name, column in zip(field.names, numbers[step].T, strict=True):
-                plain, unit = split_unit(name)
-                label = _with_unit(name.replace(plain, plain + suffix, 1), field)
-                table[label] = column * (conversion(field.units, unit) or 1.0)
+    if field.values is not None and not field.wind:
+        table |= _components(field, field.values[step], "")
+    if field.std is not None:
+        table |= _components(field, field.std[step], "_std")
     for part in field.parts.values():
         table |= to_columns(part, step)
     if field.wind and field.values is not None:
-        polar = xarrays.speed_direction(field.values[step].T, split_unit(field.wind[1])[1])
-        table |= zip((_with_unit(field.wind[0], field), field.wind[1]), polar, strict=True)
+        speed_name, direction_name = field.wind
+        turn = split_unit(direction_name)[1]
+        speed, direction = speed_direction(field.values[step].T, turn)
+        table[_with_unit(speed_name, field)] = speed
+        table[direction_name] = direction
     return table
+
+
+def _components(field: Field, numbers: np.ndarray, suffix: str) -> dict[str, np.ndarray]:
+    """Columns of numbers ``(n, c)``, named as the components with a suffix before the unit."""
+    columns = {}
+    for name, column in zip(field.names, numbers.T, strict=True):
+        plain, unit = split_unit(name)
+        label = _with_unit(name.replace(plain, plain + suffix, 1), field)
+        columns[label] = column * (conversion(field.units, unit) or 1.0)
+    return columns
 
 
 def _with_unit(name: str, field: Field) -> str:
     """The name of a column with the unit of a field, unless its file has a column of this name or
     it says a unit."""
-    taken = (*getattr(field.origin, "column_names", ()), *getattr(field.origin, "arrays", ()))
-    return (
-        name
-        if not field.units or split_unit(name)[1] or name in taken
-        else f"{name} [{field.units}]"
-    )
+    columns = getattr(field.origin, "column_names", ())
+    arrays = getattr(field.origin, "arrays", ())
+    if not field.units or split_unit(name)[1] or name in columns or name in arrays:
+        return name
+    return f"{name} [{field.units}]"

@@ -6,7 +6,16 @@ import fnmatch
 import re
 from collections.abc import Sequence
 
-from ..errors import InvalidInputError, MissingColumnsError
+from ..errors import NO_EXAMPLE, InvalidInputError, MissingColumnsError, Remedy
+
+NAME_AND_UNIT = re.compile(r"^(.*?)\s*[\[(]([^\])]*)[\])]$")
+"""A name with its unit in brackets at the end: ``Vx [m/s]``."""
+
+NUMBERS = re.compile(r"(\d+)")
+"""The numbers in a name."""
+
+MAX_LISTED = 12
+"""Names in a message."""
 
 
 def split_unit(name: str) -> tuple[str, str]:
@@ -15,8 +24,15 @@ def split_unit(name: str) -> tuple[str, str]:
     >>> split_unit("Vx [m/s]"), split_unit("lat")
     (('Vx', 'm/s'), ('lat', ''))
     """
-    match = re.match(r"^(.*?)\s*[\[(]([^\])]*)[\])]$", name.strip())
-    return (match[1].strip(), match[2].strip()) if match else (name.strip(), "")
+    match = NAME_AND_UNIT.match(name.strip())
+    if match is None:
+        return name.strip(), ""
+    return match[1].strip(), match[2].strip()
+
+
+def plain_name(name: str) -> str:
+    """A name without its unit."""
+    return split_unit(name)[0]
 
 
 def natural(name: str) -> tuple[str, int]:
@@ -32,55 +48,78 @@ def expanded(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     >>> expanded(["pc*", "a1:a3"], ["pc10", "pc2", "a1 [m]", "a2", "a3"])
     ('pc2', 'pc10', 'a1 [m]', 'a2', 'a3')
     """
-    found: list[str] = []
+    columns: list[str] = []
     for name in wanted:
         start, colon, end = name.partition(":")
-        (prefix, low), (other, high) = natural(start), natural(end)
         if name in names:
-            found.append(name)
-        elif colon and other == prefix:
-            numbers = [*range(low, min(high, low + len(names)) + 1)]
-            numbers += [high] * (high > low + len(names))  # one of so many names is missing
-            found += [f"{prefix}{k:0{len(start) - len(prefix)}}" for k in numbers]
+            columns.append(name)
+        elif colon and natural(start)[0] == natural(end)[0]:
+            columns += _range(start, end, len(names))
         else:
-            found += sorted(fnmatch.filter(names, name), key=_by_numbers) or [name]
-    plain = {split_unit(name)[0]: name for name in reversed(names)}
-    return tuple(name if name in names else plain.get(name, name) for name in found)
+            columns += sorted(fnmatch.filter(names, name), key=_by_numbers) or [name]
+    with_units = {plain_name(name): name for name in reversed(names)}
+    with_units |= {name: name for name in names}
+    return tuple(with_units.get(name, name) for name in columns)
+
+
+def _range(start: str, end: str, limit: int) -> list[str]:
+    """The names from x1 to x50; of more than ``limit`` not all, but the last: one is missing in any
+    case."""
+    prefix, first = natural(start)
+    last = natural(end)[1]
+    numbers = list(range(first, min(last, first + limit) + 1))
+    if last > first + limit:
+        numbers.append(last)
+    digits = len(start) - len(prefix)
+    return [f"{prefix}{number:0{digits}}" for number in numbers]
 
 
 def _by_numbers(name: str) -> list[tuple[int, str]]:
     """A key that sorts the numbers in names by size: pc2_dot before pc10_dot."""
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
+    pieces = NUMBERS.split(name)
+    return [(int(piece), "") if piece.isdecimal() else (0, piece) for piece in pieces]
 
 
 def named(
     wanted: Sequence[str], names: Sequence[str], option: str, count: int | None = None
 ) -> tuple[str, ...]:
-    """The columns asked for, all there and as many as needed."""
+    """The columns that an option names, all there and as many as needed."""
     if isinstance(wanted, str):
         raise InvalidInputError(
-            f"{option} must be a tuple of names, such as ('x', 'y', 'z'), got {wanted!r}."
+            argument=option,
+            expected="a tuple of names, such as ('x', 'y', 'z')",
+            received=repr(wanted),
         )
-    found = expanded(wanted, names)
-    if missing := [name for name in found if name not in names]:
+    columns = expanded(wanted, names)
+    missing = [name for name in columns if name not in names]
+    if missing:
         raise MissingColumnsError(
-            f"the file has no column {listed(missing)}; it has {listed(names)}. Correct {option}=."
+            f"the file has no column {listed(missing)}; it has {listed(names)}.",
+            Remedy(f"Correct {{{option}}}.", **{option: NO_EXAMPLE}),
         )
-    if wanted and not found:
+    if wanted and not columns:
         raise InvalidInputError(
-            f"{option}= names no column: {', '.join(wanted)} is an empty range. Write pc1:pc50."
+            f"names no column: {', '.join(wanted)} is an empty range.",
+            "Write pc1:pc50.",
+            argument=option,
         )
-    if len(set(found)) < len(found):
-        raise InvalidInputError(f"{option}= names a column twice: {listed(found)}.")
-    if count is not None and len(found) != count:
+    if len(set(columns)) < len(columns):
+        raise InvalidInputError(f"names a column twice: {listed(columns)}.", argument=option)
+    if count is not None and len(columns) != count:
         raise InvalidInputError(
-            f"expected {count} columns, got {len(found)}: {listed(found)}. Give {option}= one for "
-            "each coordinate, or two on the globe: latitude and longitude, east and north."
+            f"expected {count} columns, got {len(columns)}: {listed(columns)}.",
+            Remedy(
+                f"Give {{{option}}} one for each coordinate, or two on the globe: latitude and "
+                "longitude, east and north.",
+                **{option: NO_EXAMPLE},
+            ),
         )
-    return found
+    return columns
 
 
 def listed(names: Sequence[str]) -> str:
     """Names for a message; of many, the first and the last."""
     shown = [str(name)[:40] for name in names]
-    return ", ".join(shown if len(shown) <= 12 else [*shown[:10], "...", shown[-1]]) or "none"
+    if len(shown) > MAX_LISTED:
+        shown = [*shown[: MAX_LISTED - 2], "...", shown[-1]]
+    return ", ".join(shown) or "none"

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import NotManifoldError, RankDeficientError
+from ..errors import (
+    NotManifoldError,
+    RankDeficientError,
+    Remedy,
+)
 
-if (
-    TYPE_CHECKING
-):  # torch is loaded when geometry is computed: files with mistakes are refused before
+# torch is loaded when geometry is computed: files with mistakes are refused before
+if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
 
@@ -32,7 +35,9 @@ class Cloud:
     up: str = "z"
 
     def __init__(self, points: np.ndarray, names: tuple[str, ...]) -> None:
-        self.points, self.coordinates, self.names = points, points, names
+        self.points = points
+        self.coordinates = points
+        self.names = names
         self.vector_names = tuple(f"v{name}" for name in names)
         self.attributes: tuple[dict[str, str], ...] = ({},) * len(names)
 
@@ -48,20 +53,24 @@ class Cloud:
 
     def ambient(self, values: np.ndarray) -> np.ndarray:
         """Components ``(T, n, c)`` as the file has them to ambient vectors ``(T, n, D)``."""
-        return values if self.frames is None else np.einsum("nda,tna->tnd", self.frames, values)
+        if self.frames is None:
+            return values
+        return np.einsum("nda,tna->tnd", self.frames, values)
 
     def components(self, vectors: np.ndarray) -> np.ndarray:
         """Ambient vectors ``(T, n, D)`` to components ``(T, n, c)``."""
-        return vectors if self.frames is None else np.einsum("nda,tnd->tna", self.frames, vectors)
+        if self.frames is None:
+            return vectors
+        return np.einsum("nda,tnd->tna", self.frames, vectors)
 
     def spread(self, covariances: np.ndarray) -> np.ndarray:
         """Standard deviations ``(n, c)`` of the components, from ambient covariances
         ``(n, D, D)``."""
         if self.frames is None:
-            return np.sqrt(np.maximum(np.einsum("nii->ni", covariances), 0.0))
-        return np.sqrt(
-            np.maximum(np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames), 0.0)
-        )
+            variances = np.einsum("nii->ni", covariances)
+        else:
+            variances = np.einsum("nda,ndf,nfa->na", self.frames, covariances, self.frames)
+        return np.sqrt(np.maximum(variances, 0.0))
 
     def select(self, rows: np.ndarray) -> Cloud:
         """The space of chosen points."""
@@ -93,10 +102,8 @@ class Mesh(Cloud):
         try:
             return TangentBundle.from_mesh(self.points, self.faces)
         except (NotManifoldError, RankDeficientError) as error:
-            problem = str(error).partition(". ")[0]
-            raise type(error)(
-                f"{problem}. Clean the mesh, or use its vertices only: neighbors=20."
-            ) from error
+            remedy = Remedy("Clean the mesh, or use its vertices only: {neighbors}.", neighbors=20)
+            raise type(error)(error.problem, remedy) from error
 
     def __str__(self) -> str:
         return f"a mesh of {len(self)} vertices and {len(self.faces)} triangles"
@@ -116,10 +123,15 @@ class Globe(Cloud):
 
         points, self.frames, _ = latlon_frames(lat, lon)
         super().__init__(points, names)
-        self.lat, self.lon, self.coordinates = lat, lon, np.stack([lat, lon], axis=1)
-        self.manifold, self.vector_names = Sphere(2), ("u", "v")
-        angles = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
-        self.attributes = tuple({"standard_name": name, "units": unit} for name, unit in angles)
+        self.lat = lat
+        self.lon = lon
+        self.coordinates = np.stack([lat, lon], axis=1)
+        self.manifold = Sphere(2)
+        self.vector_names = ("u", "v")
+        self.attributes = (
+            {"standard_name": "latitude", "units": "degrees_north"},
+            {"standard_name": "longitude", "units": "degrees_east"},
+        )
 
     def bundle(self, dim: int | None = None, **scale: Any) -> TangentBundle:
         from ..bundle import TangentBundle

@@ -20,19 +20,19 @@ def _require(valid, expected, got, remedy):
 
 def _positive(name, values, least=1):
     """Positive numbers as a tuple, at least so many."""
-    numbers = tuple(
-        positive(value, f"every number of {name}")
-        for value in (values if np.iterable(values) else [values])
-    )
+    sequence = values
+    if not np.iterable(values):
+        sequence = [values]
+    numbers = tuple(positive(value, f"every number of {name}") for value in sequence)
     _require(len(numbers) >= least, f"{least} or more numbers as {name}", values, f"change {name}")
     return numbers
 
 
 def _unit(x):
+    """Vectors (n, D) of length one."""
     length = np.linalg.norm(x, axis=1, keepdims=True)
-    _require(
-        (length > 0).all(), "points with a tangent space", "a point at the centre", "remove it"
-    )
+    has_direction = bool((length > 0).all())
+    _require(has_direction, "points with a tangent space", "a point at the centre", "remove it")
     return x / length
 
 
@@ -43,30 +43,34 @@ def _reflection(w):
 
 def _complement(normal):
     """Bases (n, D, D-1) orthonormal to unit normals (n, D), with det [normal, basis] = 1."""
-    last = np.eye(normal.shape[1])[-1]
+    dims = normal.shape[1]
+    last_axis = np.eye(dims)[-1]
     sign = np.where(normal[:, -1:] < 0, -1, 1)
-    basis = _reflection(_unit(normal + sign * last))[:, :, :-1]  # takes last to -sign * normal
-    basis[:, :, 0] *= sign * (-1) ** (len(last) - 1)
+    to_last_axis = _reflection(_unit(normal + sign * last_axis))  # or to the opposite of it
+    basis = to_last_axis[:, :, :-1]
+    basis[:, :, 0] *= sign * (-1) ** (dims - 1)
     return basis
 
 
 def _rejection(n, rng, propose, probability):
     """n independent draws: candidates propose(m, rng) accepted with probability(candidates)."""
-    accepted, missing = [], positive_integer(n, "n")
+    accepted = []
+    missing = positive_integer(n, "n")
     while missing > 0:
         candidates = propose(2 * missing + 16, rng)
-        accepted.append(candidates[rng.random(len(candidates)) < probability(candidates)])
-        missing -= len(accepted[-1])
+        is_accepted = rng.random(len(candidates)) < probability(candidates)
+        accepted.append(candidates[is_accepted])
+        missing -= int(is_accepted.sum())
     return np.concatenate(accepted)[:n]
 
 
 def _lowest(k, first, value, multiplicity):
     """The k lowest of the ascending value(first), value(first + 1), ... with multiplicity."""
+    k = positive_integer(k, "k")
     values: list[float] = []
     for degree in count(first):
-        values += [value(degree)] * min(
-            multiplicity(degree), positive_integer(k, "k") - len(values)
-        )
+        repetitions = min(multiplicity(degree), k - len(values))
+        values.extend([value(degree)] * repetitions)
         if len(values) == k:
             return np.array(values, dtype=float)
 
@@ -92,11 +96,11 @@ class Manifold(ABC):
 
     def sample(self, n: int, seed=None, dtype=np.float64) -> np.ndarray:
         """Points (n, D), independent and uniform by volume; seed is an int or a Generator."""
-        what = f"{positive_integer(n, 'n')} points in R^{self.ambient_dim}"
-        require_memory(
-            32.0 * n * self.ambient_dim, what, "Sample fewer."
-        )  # drawing takes about four such arrays
-        return self._sample(int(n), np.random.default_rng(seed)).astype(dtype)
+        n = positive_integer(n, "n")
+        # drawing takes about four arrays of the points
+        num_bytes = 32.0 * n * self.ambient_dim
+        require_memory(num_bytes, f"{n} points in R^{self.ambient_dim}", "Sample fewer.")
+        return self._sample(n, np.random.default_rng(seed)).astype(dtype)
 
     @abstractmethod
     def _sample(self, n, rng): ...
@@ -129,16 +133,24 @@ class Manifold(ABC):
 
     def __repr__(self):
         names = inspect.signature(type(self)).parameters
-        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
+        arguments = [f"{name}={getattr(self, name)!r}" for name in names]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     def _unknown(self, what):
         known = "a Sphere, a FlatTorus, a SwissRoll or a Product of these"
         return NotImplementedError(f"{what} is not known in closed form on {self}; use {known}.")
 
     def _points(self, points, like=None):
-        points, n = np.asarray(points, dtype=float), "n" if like is None else len(like)
-        valid = points.shape[1:] == (self.ambient_dim,) and n in ("n", len(points))
+        """Points (n, D) as an array, checked; as many as there are in `like`, if that is given."""
+        points = np.asarray(points, dtype=float)
+        rows = "n"
+        has_rows = True
+        if like is not None:
+            rows = str(len(like))
+            has_rows = len(points) == len(like)
+        has_shape = points.shape[1:] == (self.ambient_dim,)
         remedy = f"pass one point of {self} per row"
-        _require(valid, f"points of shape ({n}, {self.ambient_dim})", points.shape, remedy)
+        expected = f"points of shape ({rows}, {self.ambient_dim})"
+        _require(has_shape and has_rows, expected, points.shape, remedy)
         _require(np.isfinite(points).all(), "finite points", "nan or infinity", remedy)
         return points

@@ -32,9 +32,11 @@ class Sphere(Manifold):
     """
 
     def __init__(self, dim: int = 2, radius: float = 1.0):
-        self.dim, self.radius = positive_integer(dim, "dim"), positive(radius, "radius")
-        self.ambient_dim = D = self.dim + 1
-        self.volume = 2 * exp(D / 2 * log(pi) - lgamma(D / 2) + self.dim * log(self.radius))
+        self.dim = positive_integer(dim, "dim")
+        self.radius = positive(radius, "radius")
+        self.ambient_dim = self.dim + 1
+        half = self.ambient_dim / 2
+        self.volume = 2 * exp(half * log(pi) - lgamma(half) + self.dim * log(self.radius))
 
     def _sample(self, n, rng):
         return self.radius * _unit(rng.standard_normal((n, self.ambient_dim)))
@@ -43,10 +45,12 @@ class Sphere(Manifold):
         """Points (n, D) of density proportional to 1 + (ratio - 1) / (ratio + 1) x_d / radius,
         whose greatest value is `ratio` times its least."""
         _require(1 <= ratio < np.inf, "a finite density ratio >= 1", ratio, "use 1 for uniform")
-        rng, slope = np.random.default_rng(seed), (ratio - 1) / (ratio + 1)
-        return _rejection(
-            n, rng, self._sample, lambda x: (1 + slope * x[:, -1] / self.radius) / (1 + slope)
-        )
+        slope = (ratio - 1) / (ratio + 1)
+
+        def probability(x):
+            return (1 + slope * x[:, -1] / self.radius) / (1 + slope)
+
+        return _rejection(n, np.random.default_rng(seed), self._sample, probability)
 
     def frames(self, points):
         return _complement(_unit(self._points(points)))
@@ -55,7 +59,8 @@ class Sphere(Manifold):
         return self.radius * _unit(self._points(points))
 
     def transport(self, source, target):
-        x, y = _unit(self._points(source)), _unit(self._points(target, like=source))
+        x = _unit(self._points(source))
+        y = _unit(self._points(target, like=source))
         if self.dim == 1:  # no ambiguity, even for antipodal points
             return y[:, :, None] * x[:, None] + self.frames(y) @ self.frames(x).swapaxes(1, 2)
         unique = (np.linalg.norm(x + y, axis=1) > 1e-6).all()
@@ -69,17 +74,24 @@ class Sphere(Manifold):
     def gradient_field(self, points, degree: int) -> np.ndarray:
         """Gradient (n, D) along the unit sphere, an exact eigenfield, of the last coordinate if
         degree = 1, else of the harmonic polynomial x_0 x_1 ... x_(degree-1)."""
-        x, D = _unit(self._points(points)), self.ambient_dim
-        _require(positive_integer(degree, "degree") <= D, f"degree <= {D}", degree, "lower it")
-        support = [D - 1] if degree == 1 else list(range(degree))
+        x = _unit(self._points(points))
+        dims = self.ambient_dim
+        _require(
+            positive_integer(degree, "degree") <= dims, f"degree <= {dims}", degree, "lower it"
+        )
+        factors = list(range(degree))
+        if degree == 1:
+            factors = [dims - 1]
         gradient = np.zeros_like(x)
-        for i in support:
-            gradient[:, i] = np.prod(x[:, [j for j in support if j != i]], axis=1)
+        for i in factors:
+            others = [j for j in factors if j != i]
+            gradient[:, i] = np.prod(x[:, others], axis=1)
         return gradient - np.sum(gradient * x, axis=1, keepdims=True) * x
 
     def gradient_eigenvalue(self, degree: int) -> float:
         """(j (j + d - 1) - (d - 1)) / radius^2 on gradients of harmonics of degree j."""
-        j, d = positive_integer(degree, "degree"), self.dim
+        j = positive_integer(degree, "degree")
+        d = self.dim
         return (j * (j + d - 1) - (d - 1)) / self.radius**2
 
     def _harmonics(self, degree):
@@ -88,22 +100,28 @@ class Sphere(Manifold):
         return comb(degree + d, d) - comb(max(degree + d - 2, 0), d)
 
     def scalar_spectrum(self, k):
-        d, r2 = self.dim, self.radius**2
-        return _lowest(k, 0, lambda j: j * (j + d - 1) / r2, self._harmonics)
+
+        def eigenvalue(j):
+            return j * (j + self.dim - 1) / self.radius**2
+
+        return _lowest(k, 0, eigenvalue, self._harmonics)
 
     def vector_spectrum(self, k):
         """By Weitzenboeck the Hodge spectrum less the Ricci curvature (d - 1) / radius^2: on the
         unit sphere, Hodge is j (j + d - 1) on gradients and (j + 1)(j + d - 2) on divergence-free
         fields, j >= 1. On a circle, it is the scalar spectrum."""
-        d, r2 = self.dim, self.radius**2
+        d = self.dim
         if d == 1:
             return self.scalar_spectrum(k)
 
-        def multiplicity(j):
+        def eigenvalue_without_divergence(j):
+            return ((j + 1) * (j + d - 2) - (d - 1)) / self.radius**2
+
+        def multiplicity_without_divergence(j):
             return (j + d - 1) * (2 * j + d - 1) * comb(j + d - 3, d - 2) // (j + 1)
 
         gradients = _lowest(k, 1, self.gradient_eigenvalue, self._harmonics)
-        others = _lowest(k, 1, lambda j: ((j + 1) * (j + d - 2) - (d - 1)) / r2, multiplicity)
+        others = _lowest(k, 1, eigenvalue_without_divergence, multiplicity_without_divergence)
         return np.sort(np.concatenate([gradients, others]))[:k]
 
 
@@ -117,7 +135,8 @@ class Product(Manifold):
     def __init__(self, *factors: Manifold):
         valid = factors and all(isinstance(factor, Manifold) for factor in factors)
         _require(valid, "one or more manifolds", factors, "pass them as separate arguments")
-        self.factors, self.volume = factors, prod(factor.volume for factor in factors)
+        self.factors = factors
+        self.volume = prod(factor.volume for factor in factors)
         self.dim = sum(factor.dim for factor in factors)
         self.ambient_dim = sum(factor.ambient_dim for factor in factors)
         self.orientable = all(factor.orientable for factor in factors)
@@ -130,47 +149,60 @@ class Product(Manifold):
         return np.concatenate([factor.sample(n, rng) for factor in self.factors], axis=1)
 
     def _split(self, points):
-        return np.split(
-            points, np.cumsum([factor.ambient_dim for factor in self.factors])[:-1], axis=1
-        )
+        """The coordinates (n, D_i) of the points of each factor."""
+        ends = np.cumsum([factor.ambient_dim for factor in self.factors])
+        return np.split(points, ends[:-1], axis=1)
 
     def nearest(self, points):
-        parts = self._split(self._points(points))
-        return np.concatenate(
-            [f.nearest(part) for f, part in zip(self.factors, parts, strict=True)], axis=1
-        )
+        split = self._split(self._points(points))
+        nearest = [factor.nearest(x) for factor, x in zip(self.factors, split, strict=True)]
+        return np.concatenate(nearest, axis=1)
 
-    def _blocks(self, method, *points):
-        """Block-diagonal matrices of the blocks factor.method(*points)."""
-        split = zip(*map(self._split, points), strict=True)
-        blocks = [getattr(f, method)(*x) for f, x in zip(self.factors, split, strict=True)]
-        rows, columns = (np.cumsum([0] + [b.shape[axis] for b in blocks]) for axis in (1, 2))
-        result = np.zeros((len(points[0]), rows[-1], columns[-1]))
-        for i, block in enumerate(blocks):
-            result[:, rows[i] : rows[i + 1], columns[i] : columns[i + 1]] = block
+    def _block_diagonal(self, blocks):
+        """Matrices (n, D, sum k_i) with the blocks (n, D_i, k_i) of the factors."""
+        result = np.zeros((len(blocks[0]), self.ambient_dim, sum(b.shape[2] for b in blocks)))
+        row = 0
+        column = 0
+        for block in blocks:
+            _, rows, columns = block.shape
+            result[:, row : row + rows, column : column + columns] = block
+            row += rows
+            column += columns
         return result
 
     def frames(self, points):
-        return self._blocks("frames", self._points(points))
+        split = self._split(self._points(points))
+        frames = [factor.frames(x) for factor, x in zip(self.factors, split, strict=True)]
+        return self._block_diagonal(frames)
 
     def transport(self, source, target):
-        return self._blocks("transport", self._points(source), self._points(target, like=source))
+        sources = self._split(self._points(source))
+        targets = self._split(self._points(target, like=source))
+        rotations = [
+            factor.transport(x, y)
+            for factor, x, y in zip(self.factors, sources, targets, strict=True)
+        ]
+        return self._block_diagonal(rotations)
 
     def second_form(self, points, vectors):
-        parts = zip(
-            self.factors, self._split(self._points(points)), self._split(vectors), strict=True
-        )
-        return np.concatenate([factor.second_form(*part) for factor, *part in parts], axis=1)
+        split = self._split(self._points(points))
+        forms = [
+            factor.second_form(x, v)
+            for factor, x, v in zip(self.factors, split, self._split(vectors), strict=True)
+        ]
+        return np.concatenate(forms, axis=1)
 
     def scalar_spectrum(self, k):
         return reduce(_sums, [factor.scalar_spectrum(k) for factor in self.factors])
 
     def vector_spectrum(self, k):
         """TM is the sum of the pullbacks of TM_i, where it is vector_i + sum_(j != i) scalar_j."""
-        parts, scalar = [], [factor.scalar_spectrum(k) for factor in self.factors]
+        scalar = [factor.scalar_spectrum(k) for factor in self.factors]
+        of_factors = []
         for i, factor in enumerate(self.factors):
-            parts += [reduce(_sums, [*scalar[:i], factor.vector_spectrum(k), *scalar[i + 1 :]])]
-        return np.sort(np.concatenate(parts))[:k]
+            spectra = [*scalar[:i], factor.vector_spectrum(k), *scalar[i + 1 :]]
+            of_factors.append(reduce(_sums, spectra))
+        return np.sort(np.concatenate(of_factors))[:k]
 
 
 @final

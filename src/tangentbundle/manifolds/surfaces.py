@@ -21,15 +21,12 @@ def _grid(count):
     return np.stack(np.meshgrid(angle, angle, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def _revolved(u, f, *rest):
-    return f * np.cos(u), f * np.sin(u), *rest
-
-
 class _Surface(Manifold):
     """A surface with parameters (u, v) in the rectangle with corners `_box`; `_bound` is above the
     area element."""
 
-    dim, ambient_dim = 2, 3
+    dim = 2
+    ambient_dim = 3
     _box: tuple = ((0, 0), (2 * pi, 2 * pi))
     _bound: float
 
@@ -44,53 +41,70 @@ class _Surface(Manifold):
     def _embed(self, params):
         """Points (n, D) and their derivatives (n, D, 2): along imaginary steps these are exact to
         rounding."""
-        (u, v), step = params.T, 1e-30
-        moved = [
-            np.stack(self._point(*at), axis=1).imag
-            for at in ((u + 1j * step, v), (u, v + 1j * step))
-        ]
-        return np.stack(self._point(u, v), axis=1), np.stack(moved, axis=-1) / step
+        u, v = params.T
+        step = 1e-30
+        along_u = np.stack(self._point(u + 1j * step, v), axis=1).imag / step
+        along_v = np.stack(self._point(u, v + 1j * step), axis=1).imag / step
+        points = np.stack(self._point(u, v), axis=1)
+        return points, np.stack([along_u, along_v], axis=-1)
+
+    def _jacobian(self, params):
+        """The derivatives (n, D, 2) alone."""
+        _, jacobian = self._embed(params)
+        return jacobian
 
     def _area(self, params):
-        _, jacobian = self._embed(params)
+        """The area element (n,)."""
+        jacobian = self._jacobian(params)
         return np.sqrt(np.linalg.det(jacobian.swapaxes(1, 2) @ jacobian))
 
     def sample_with_parameters(self, n: int, seed=None) -> tuple[np.ndarray, np.ndarray]:
         """Uniform points (n, D) and their parameters (u, v), shape (n, 2)."""
-        params = _rejection(
-            n,
-            np.random.default_rng(seed),
-            lambda m, rng: rng.uniform(*self._box, size=(m, 2)),
-            lambda params: self._area(params) / self._bound,
-        )
-        return np.stack(self._point(*params.T), axis=1), params
+        lowest, highest = self._box
+
+        def propose(m, rng):
+            return rng.uniform(lowest, highest, size=(m, 2))
+
+        def probability(params):
+            return self._area(params) / self._bound
+
+        params = _rejection(n, np.random.default_rng(seed), propose, probability)
+        u, v = params.T
+        return np.stack(self._point(u, v), axis=1), params
 
     def _sample(self, n, rng):
-        return self.sample_with_parameters(n, rng)[0]
+        points, _ = self.sample_with_parameters(n, rng)
+        return points
 
     def nearest(self, points):
-        return self._embed(self.parameters(points))[0]
+        nearest, _ = self._embed(self.parameters(points))
+        return nearest
 
     def frames(self, points, params=None):
         """Orthonormal tangent bases (n, D, 2) at points (n, D), or at their (u, v) if given."""
         points = self._points(points)
-        params = self.parameters(points) if params is None else np.asarray(params, dtype=float)
-        shape = len(points), 2
+        if params is None:
+            params = self.parameters(points)
+        params = np.asarray(params, dtype=float)
+        shape = (len(points), 2)
         _require(params.shape == shape, f"params {shape}", params.shape, "pass (u, v) per point")
-        q, r = np.linalg.qr(self._embed(params)[1])
+        q, r = np.linalg.qr(self._jacobian(params))
         return q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None]
 
     def second_form(self, points, vectors):
         """Exact up to about 1e-8: differences of exact first derivatives."""
-        params, step = self.parameters(points), 1e-4
-        moved = [
-            self._embed(params + move)[1] - self._embed(params - move)[1]
+        params = self.parameters(points)
+        step = 1e-4
+        changes = [
+            self._jacobian(params + move) - self._jacobian(params - move)
             for move in step * np.eye(2)
         ]
-        jacobian, second = self._embed(params)[1], np.stack(moved, axis=-1) / (2 * step)
-        back = np.linalg.pinv(jacobian)
-        normal, along = np.eye(self.ambient_dim) - jacobian @ back, back @ vectors
-        return np.einsum("nxy,nyab,nac,nbd->nxcd", normal, second, along, along, optimize=True)
+        second = np.stack(changes, axis=-1) / (2 * step)
+        jacobian = self._jacobian(params)
+        to_parameters = np.linalg.pinv(jacobian)
+        to_normals = np.eye(self.ambient_dim) - jacobian @ to_parameters
+        steps = to_parameters @ vectors
+        return np.einsum("nxy,nyab,nac,nbd->nxcd", to_normals, second, steps, steps, optimize=True)
 
 
 @final
@@ -106,10 +120,12 @@ class Torus(_Surface):
     def __init__(self, R: float = 0.3, r: float = 0.1):
         self.R, self.r = _positive("(R, r)", (R, r))
         _require(self.r < self.R, "0 < r < R", f"R={R}, r={r}", "lower r, the radius of the tube")
-        self.volume, self._bound = 4 * pi**2 * self.R * self.r, self.r * (self.R + self.r)
+        self.volume = 4 * pi**2 * self.R * self.r
+        self._bound = self.r * (self.R + self.r)
 
     def _point(self, u, v):
-        return _revolved(u, self.R + self.r * np.cos(v), self.r * np.sin(v))
+        radius = self.R + self.r * np.cos(v)
+        return radius * np.cos(u), radius * np.sin(u), self.r * np.sin(v)
 
     def angles(self, points) -> tuple[np.ndarray, np.ndarray]:
         """Angles (theta, phi), each (n,): around the tube and around the axis."""
@@ -117,7 +133,8 @@ class Torus(_Surface):
         return np.arctan2(z, np.hypot(x, y) - self.R), np.arctan2(y, x)
 
     def parameters(self, points):
-        return np.stack(self.angles(points)[::-1], axis=1)
+        theta, phi = self.angles(points)
+        return np.stack([phi, theta], axis=1)
 
     def tangent_field(self, points) -> np.ndarray:
         """(-sin phi, cos phi, 0): a unit tangent field (n, 3)."""
@@ -146,30 +163,52 @@ class KleinBottle(_Surface):
 
     def __init__(self, ambient_dim: int = 4, R: float = 1.0, r: float = 0.4):
         _require(ambient_dim in (3, 4), "ambient_dim 3 or 4", ambient_dim, "choose one")
-        self.ambient_dim, (self.R, self.r) = int(ambient_dim), _positive("(R, r)", (R, r))
-        width = self.r if ambient_dim == 4 else 1.25 * self.r
+        self.ambient_dim = int(ambient_dim)
+        self.R, self.r = _positive("(R, r)", (R, r))
+        width = self.r
+        if ambient_dim == 3:
+            width = 1.25 * self.r
         _require(width < self.R, "r < R in R^4, 5r/4 < R in R^3", f"R={R}, r={r}", "lower r")
-        bound = self.r * (self.R + width)
-        self._bound = bound if ambient_dim == 4 else sqrt(5 * bound**2 + 9 / 16 * self.r**4)
+        self._bound = self.r * (self.R + width)
+        if ambient_dim == 3:
+            self._bound = sqrt(5 * self._bound**2 + 9 / 16 * self.r**4)
         self.volume = float(4 * pi**2 * self._area(_grid(256)).mean())
 
     def _point(self, u, v):
-        c, s, p, q = np.cos(u / 2), np.sin(u / 2), np.sin(v), np.sin(2 * v)
+        c = np.cos(u / 2)
+        s = np.sin(u / 2)
         if self.ambient_dim == 4:
-            return _revolved(u, self.R + self.r * np.cos(v), self.r * c * p, self.r * s * p)
-        return _revolved(u, self.R + self.r * (c * p - s * q), self.r * (s * p + c * q))
+            radius = self.R + self.r * np.cos(v)
+            third = self.r * c * np.sin(v)
+            fourth = self.r * s * np.sin(v)
+            return radius * np.cos(u), radius * np.sin(u), third, fourth
+        radius = self.R + self.r * (c * np.sin(v) - s * np.sin(2 * v))
+        height = self.r * (s * np.sin(v) + c * np.sin(2 * v))
+        return radius * np.cos(u), radius * np.sin(u), height
 
     def parameters(self, points):
         """(u, v), shape (n, 2), of points (n, D); in R^3 not where the surface crosses itself."""
-        x, y, z, *w = self._points(points).T
-        u, x, z = np.arctan2(y, x) % (2 * pi), (np.hypot(x, y) - self.R) / self.r, z / self.r
-        c, s = np.cos(u / 2), np.sin(u / 2)
+        x, y, *heights = self._points(points).T
+        u = np.arctan2(y, x) % (2 * pi)
+        c = np.cos(u / 2)
+        s = np.sin(u / 2)
+        outward = (np.hypot(x, y) - self.R) / self.r
+        upward = heights[0] / self.r
         if self.ambient_dim == 4:
-            return np.stack([u, np.arctan2(c * z + s * w[0] / self.r, x)], axis=1)
-        p, q = c * x + s * z, c * z - s * x  # sin v and sin 2v
+            sin_v = c * upward + s * heights[1] / self.r
+            return np.stack([u, np.arctan2(sin_v, outward)], axis=1)
+        sin_v = c * outward + s * upward
+        sin_2v = c * upward - s * outward
         remedy = "pass params, from sample_with_parameters"
-        _require((abs(p) > 1e-6).all(), "one tangent plane per point", "self-crossings", remedy)
-        return np.stack([u, np.arctan2(p, q / (2 * p))], axis=1)
+        is_regular = bool((abs(sin_v) > 1e-6).all())
+        _require(is_regular, "one tangent plane per point", "self-crossings", remedy)
+        cos_v = sin_2v / (2 * sin_v)
+        return np.stack([u, np.arctan2(sin_v, cos_v)], axis=1)
+
+
+def _length_of_spiral(t):
+    """The length of (s cos s, s sin s) for s from 0 to t."""
+    return (t * sqrt(1 + t**2) + asinh(t)) / 2
 
 
 @final
@@ -185,26 +224,33 @@ class SwissRoll(_Surface):
     has_boundary = True
 
     def __init__(self, turns: tuple[float, float] = (0.75, 2.25), width: float = 21.0):
-        self.turns, self.width = _positive("turns", turns, 2), positive(width, "width")
+        self.turns = _positive("turns", turns, 2)
+        self.width = positive(width, "width")
         valid = len(self.turns) == 2 and self.turns[0] < self.turns[1]
         _require(valid, "turns (start, stop), start < stop", turns, "order them")
-        start, stop = (2 * pi * turn for turn in self.turns)
-        self._box, self._bound = ((start, 0), (stop, self.width)), sqrt(1 + stop**2)
-        below, above = ((t * sqrt(1 + t**2) + asinh(t)) / 2 for t in (start, stop))  # arclengths
-        self.length = above - below
+        start = 2 * pi * self.turns[0]
+        stop = 2 * pi * self.turns[1]
+        self._box = ((start, 0), (stop, self.width))
+        self._bound = sqrt(1 + stop**2)
+        self.length = _length_of_spiral(stop) - _length_of_spiral(start)
         self.volume = self.length * self.width
 
     def _point(self, u, v):
-        return _revolved(u, u, v)
+        return u * np.cos(u), u * np.sin(u), v
 
     def parameters(self, points):
         x, y, h = self._points(points).T
         return np.stack([np.hypot(x, y), h], axis=1)
 
     def transport(self, source, target):
-        frames = self.frames(source), self.frames(self._points(target, like=source))  # parallel
-        x, y = (np.dstack([f, np.cross(f[:, :, 0], f[:, :, 1])]) for f in frames)
+        x = self._bases(source)
+        y = self._bases(self._points(target, like=source))
         return y @ x.swapaxes(1, 2)
+
+    def _bases(self, points):
+        """Bases (n, 3, 3): the frames, which are parallel, and the normal."""
+        frames = self.frames(points)
+        return np.dstack([frames, np.cross(frames[:, :, 0], frames[:, :, 1])])
 
     def scalar_spectrum(self, k):
         waves = pi * np.arange(positive_integer(k, "k"))
@@ -224,15 +270,22 @@ class Ellipsoid(Manifold):
 
     def __init__(self, axes: tuple[float, ...] = (1.0, 0.8, 0.6)):
         self.axes = _positive("axes", axes, 2)
-        self.ambient_dim = D = len(self.axes)
-        self.dim = D - 1
-        # prod(a) times the integral of |x / a| over the unit sphere, as one integral in log(s)
-        # by the trapezoidal rule, geometrically convergent as the integrand is analytic.
-        scale, s2 = max(self.axes), np.exp(np.arange(-120, 120, 0.2))[:, None]
+        self.ambient_dim = len(self.axes)
+        self.dim = self.ambient_dim - 1
+        self.volume = self._volume()
+
+    def _volume(self):
+        """prod(a) times the integral of |x / a| over the unit sphere, as one integral in log(s) by
+        the trapezoidal rule, geometrically convergent as the integrand is analytic."""
+        step = 0.2
+        s2 = np.exp(np.arange(-120, 120, step))[:, None]
+        scale = max(self.axes)
         a2 = (np.array(self.axes) / scale) ** 2
         terms = np.prod((1 + 2 * s2 / a2) ** -0.5, axis=1) * np.sum(1 / (a2 + 2 * s2), axis=1)
-        constant = sqrt(8) * exp(self.dim / 2 * log(pi) - lgamma((D + 1) / 2)) * prod(self.axes)
-        self.volume = float(constant / scale * 0.1 * np.sum(np.sqrt(s2[:, 0]) * terms))
+        integral = step / 2 * np.sum(np.sqrt(s2[:, 0]) * terms)
+        half = (self.ambient_dim + 1) / 2
+        constant = sqrt(8) * exp(self.dim / 2 * log(pi) - lgamma(half)) * prod(self.axes)
+        return float(constant / scale * integral)
 
     def _sample(self, n, rng):
         def probability(x):

@@ -1,6 +1,6 @@
 """Tangent bundle neural networks: weights only, the operator is an argument of ``forward``."""
 
-from .activations import Activation, AmbientThenProject, Coordinatewise, Linear, NormTanh
+from .activations import Activation, AmbientThenProject, Coordinatewise, NoActivation, NormTanh
 from .base import Configured
 from .conv import BundleConv
 from .mixed import MixedOperators, MixedTNN
@@ -31,10 +31,10 @@ __all__ = [
     "General",
     "Householder",
     "InvariantReadout",
-    "Linear",
     "MatrixExponential",
     "MixedOperators",
     "MixedTNN",
+    "NoActivation",
     "NormTanh",
     "Parametrization",
     "Readout",

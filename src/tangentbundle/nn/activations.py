@@ -11,39 +11,10 @@ import copy
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 
 from ..errors import InvalidInputError, ShapeError, TangentBundleError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .base import Configured
-
-TORCH_NAMES = (
-    "tanh relu sigmoid sin abs absolute acos acosh arcsinh arctan asin asinh atan atanh celu cos "
-    "cosh erf erfc exp exp2 expm1 log log10 log1p log2 neg negative positive reciprocal round "
-    "rsqrt selu sgn sign sinc sinh sqrt square tan"
-)
-FUNCTIONAL_NAMES = (
-    "silu softplus elu relu tanh sigmoid relu6 selu celu gelu mish leaky_relu hardtanh hardswish "
-    "hardsigmoid hardshrink softshrink softsign tanhshrink logsigmoid"
-)
-
-
-def _pointwise_functions() -> dict[str, Callable[..., torch.Tensor]]:
-    functions: dict[str, Callable[..., torch.Tensor]] = {}
-    for name in TORCH_NAMES.split():
-        functions[name] = getattr(torch, name)
-        if hasattr(torch.Tensor, name):
-            functions[f"Tensor.{name}"] = getattr(torch.Tensor, name)
-    for name in FUNCTIONAL_NAMES.split():
-        key = f"functional.{name}" if name in functions else name
-        functions[key] = getattr(F, name)
-    for name in ("erf", "erfc", "expit", "i0e", "i1e", "sinc"):
-        functions[f"special.{name}"] = getattr(torch.special, name)
-    return functions
-
-
-FUNCTIONS = _pointwise_functions()
-"""Pointwise functions of torch that can be saved with a network, by name."""
 
 
 class Activation(Configured):
@@ -75,25 +46,26 @@ class Activation(Configured):
         copy."""
         return copy.deepcopy(self)
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         raise NotImplementedError
 
 
-def activate(activation: Activation, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+def activate(activation: Activation, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
     """The activation of a signal, refused by name if its weights do not fit the channels."""
     try:
         y = activation(x, operator)
     except RuntimeError as error:
-        if isinstance(error, TangentBundleError) or next(activation.parameters(), None) is None:
-            raise
-        raise _unfit(activation, x, str(error)) from error
+        has_weights = next(activation.parameters(), None) is not None
+        if has_weights and not isinstance(error, TangentBundleError):
+            raise _unfit_error(activation, x, str(error)) from error
+        raise
     if y.shape != x.shape:
-        raise _unfit(activation, x, f"it returned {tuple(y.shape)}")
+        raise _unfit_error(activation, x, f"it returned {tuple(y.shape)}")
     return y
 
 
-def sized(activation: Activation, channels: int) -> Activation:
-    """The activation of a layer with so many channels."""
+def sized_activation(activation: Activation, channels: int) -> Activation:
+    """The activation of a layer with so many channels, with weights of its own."""
     try:
         own = activation.sized(channels)
     except TypeError as error:
@@ -108,7 +80,7 @@ def sized(activation: Activation, channels: int) -> Activation:
     return own
 
 
-def _unfit(activation: Activation, x: torch.Tensor, reason: str) -> ShapeError:
+def _unfit_error(activation: Activation, x: torch.Tensor, reason: str) -> ShapeError:
     return ShapeError(
         f"the activation {type(activation).__name__} does not fit a layer with {x.shape[-1]} "
         f"channels, signal (..., n, d, c) = {tuple(x.shape)}: {reason}. Weights for each channel "
@@ -116,10 +88,15 @@ def _unfit(activation: Activation, x: torch.Tensor, reason: str) -> ShapeError:
     )
 
 
-class Linear(Activation):
-    """The identity: no nonlinearity."""
+class NoActivation(Activation):
+    """No nonlinearity: the signal as it is, for linear networks and last layers.
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    >>> import torch, tangentbundle as tb
+    >>> tb.nn.NoActivation()(torch.ones(4, 2, 1), None).sum()
+    tensor(8.)
+    """
+
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         return x
 
 
@@ -150,7 +127,7 @@ class Coordinatewise(_Pointwise):
 
     gauge_equivariant = False
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         return self.function(x)
 
 
@@ -164,7 +141,7 @@ class AmbientThenProject(_Pointwise):
 
     rotation_equivariant = False
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         try:
             frames: torch.Tensor = operator.frames  # type: ignore[attr-defined]
         except (AttributeError, InvalidInputError) as error:
@@ -190,9 +167,22 @@ class NormTanh(Activation):
     tensor([0.5999, 0.7999])
     """
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        s = squared_norm(x)
-        small = s < 1e-3
-        r = torch.where(small, 1.0, s).sqrt()
-        series = 1 + s * (-1 / 3 + s * (2 / 15 + s * (-17 / 315 + s * (62 / 2835))))
-        return x * torch.where(small, series, torch.tanh(r) / r)
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
+        square = squared_norm(x)
+        is_small = square < SMALL_SQUARE
+        length = torch.where(is_small, 1.0, square).sqrt()
+        factor = torch.where(is_small, tanh_ratio_series(square), torch.tanh(length) / length)
+        return x * factor
+
+
+SMALL_SQUARE = 1e-3
+"""Squared lengths below which ``NormTanh`` uses a series: it has no root, whose derivative at zero
+is infinite, and its first missing term is below the rounding of float64."""
+
+
+def tanh_ratio_series(square: torch.Tensor) -> torch.Tensor:
+    r"""The series of :math:`\tanh(r)/r` in :math:`r^2`, by Horner's rule."""
+    total = square * (62 / 2835)
+    for coefficient in (-17 / 315, 2 / 15, -1 / 3):
+        total = square * (coefficient + total)
+    return 1 + total

@@ -1,5 +1,4 @@
-"""The base of all parts of a network: it records the arguments of its constructor, and counts its
-parameters."""
+"""The base of all modules of networks, the checks of what they are given, and initial weights."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from ..arguments import record_arguments
 from ..arrays import half_precision, positive_integer
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
 from ..memory import require_memory
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 
 Part = TypeVar("Part")
 
@@ -36,13 +35,20 @@ class Configured(torch.nn.Module):
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     def extra_repr(self) -> str:
-        return f"{self.num_parameters} parameters" if self.num_parameters else ""
+        if self.num_parameters == 0:
+            return ""
+        return f"{self.num_parameters} parameters"
 
 
-def checked(x: Any, operator: LinearOperator, channels: int, weight: torch.Tensor) -> torch.Tensor:
+# Signals and weights.
+
+
+def check_signal(
+    x: Any, operator: SquareOperator, channels: int, weight: torch.Tensor
+) -> torch.Tensor:
     """A signal ``(..., n, d, channels)`` that fits the operator and the weights; named errors
     otherwise."""
-    if not isinstance(operator, LinearOperator):
+    if not isinstance(operator, SquareOperator):
         raise InvalidInputError(
             f"networks act through an operator such as bundle.laplacian(), got {type(operator)}."
         )
@@ -76,33 +82,45 @@ def require_full_precision(weight: torch.Tensor) -> None:
         )
 
 
-def widths(channels: Iterable[int], least: int) -> list[int]:
-    """The numbers of channels of a network, input first."""
+# Arguments of constructors.
+
+
+def check_channels(channels: Iterable[int], minimum: int) -> list[int]:
+    """The numbers of channels of a network, input first, at least ``minimum`` of them."""
     if isinstance(channels, torch.Tensor):
         raise InvalidInputError(
-            f"channels must list at least {least} widths, input first, such as [1, 8, 1], got a "
+            f"channels must list at least {minimum} widths, input first, such as [1, 8, 1], got a "
             f"tensor of shape {tuple(channels.shape)}. Of a tensor of widths give "
             "channels.tolist(). A signal is given to a network that is built: net(x, operator)."
         )
-    listed = not isinstance(channels, str) and hasattr(channels, "__iter__")
-    values = list(channels) if listed else []
-    if len(values) < least:
+    values = listed_channels(channels)
+    if len(values) < minimum:
         raise InvalidInputError(
-            f"channels must list at least {least} widths, input first, such as [1, 8, 1], got "
+            f"channels must list at least {minimum} widths, input first, such as [1, 8, 1], got "
             f"{channels!r}."
         )
     return [positive_integer(width, "every width in channels") for width in values]
 
 
-def part(value: Part | None, default: Part, kind: type, example: str) -> Part:
+def listed_channels(channels: Any) -> list[Any]:
+    """The members of any iterable; none for text and for what cannot be iterated over."""
+    if isinstance(channels, str) or not hasattr(channels, "__iter__"):
+        return []
+    return list(channels)
+
+
+def check_part(value: Part | None, default: Part, base: type, example: str) -> Part:
     """A part of a network, or its default; a function or a class in its place is refused."""
     if value is None:
         return default
-    if not isinstance(value, kind):
+    if not isinstance(value, base):
         raise InvalidInputError(
-            f"a network takes {kind.__name__} objects such as {example}, got {value!r}."
+            f"a network takes {base.__name__} objects such as {example}, got {value!r}."
         )
     return value
+
+
+# Initial weights.
 
 
 def generator(seed: int | torch.Generator) -> torch.Generator:
@@ -114,28 +132,27 @@ def generator(seed: int | torch.Generator) -> torch.Generator:
     return torch.Generator().manual_seed(int(seed))
 
 
-def linear(inputs: int, outputs: int, source: torch.Generator) -> torch.nn.Linear:
+def linear_layer(in_channels: int, out_channels: int, source: torch.Generator) -> torch.nn.Linear:
     """A linear layer with torch's initial weights, which leaves the global generator alone."""
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Initializing zero-element"
-        )  # rotations of a line take no numbers
+        # rotations of a line take no numbers, and their layer has no outputs
+        warnings.filterwarnings("ignore", "Initializing zero-element")
         layer = torch.nn.utils.skip_init(
-            torch.nn.Linear, inputs, outputs, device=torch.get_default_device()
+            torch.nn.Linear, in_channels, out_channels, device=torch.get_default_device()
         )
-    bound = max(inputs, 1) ** -0.5
+    bound = max(in_channels, 1) ** -0.5
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.uniform_(-bound, bound, generator=source)
     return layer
 
 
-def uniform(*shape: int, fan_in: int, source: torch.Generator) -> torch.nn.Parameter:
+def uniform_weights(*shape: int, fan_in: int, source: torch.Generator) -> torch.nn.Parameter:
     r"""Weights from the uniform law on :math:`\pm 1/\sqrt{\text{fan in}}`, torch's own for linear
     layers."""
-    if (
-        torch.get_default_device().type == "meta"
-    ):  # arithmetic on it would import sympy, for seconds
+    if torch.get_default_device().type == "meta":
+        # only shapes are wanted, and arithmetic there would import sympy, which takes seconds
         return torch.nn.Parameter(torch.empty(shape))
     require_memory(16.0 * prod(shape), f"weights of shape {shape}", "Use fewer channels.")
-    return torch.nn.Parameter((2 * torch.rand(shape, generator=source) - 1) / max(fan_in, 1) ** 0.5)
+    numbers = 2 * torch.rand(shape, generator=source) - 1
+    return torch.nn.Parameter(numbers / max(fan_in, 1) ** 0.5)

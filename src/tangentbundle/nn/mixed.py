@@ -14,22 +14,27 @@ no combination of gradients and divergences gives :math:`\nabla_v v`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 
 from ..bundle import TangentBundle
 from ..calculus import Derivatives, LinearMap
 from ..errors import InvalidInputError, ShapeError
-from ..operators import LinearOperator
+from ..operators import SquareOperator
 from .activations import NormTanh
-from .base import Configured, checked, generator, linear, uniform, widths
+from .base import (
+    Configured,
+    check_channels,
+    check_signal,
+    generator,
+    linear_layer,
+    listed_channels,
+    uniform_weights,
+)
 from .conv import BundleConv
-
-Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +47,8 @@ class MixedOperators:
     LinearMap(300 points, rank 2 to rank 4, float64, cpu)
     """
 
-    functions: LinearOperator
-    fields: LinearOperator
+    functions: SquareOperator
+    fields: SquareOperator
     gradient: LinearMap
     jacobian: LinearMap
 
@@ -57,21 +62,24 @@ class MixedOperators:
         of points: weights learned on few points act through the same derivatives on many.
         """
         derivatives = Derivatives(bundle, degree, neighbors)
-        laplacians = bundle.scalar().laplacian(), bundle.laplacian()
-        return cls(*laplacians, derivatives.gradient(), derivatives.jacobian())
+        return cls(
+            functions=bundle.scalar().laplacian(),
+            fields=bundle.laplacian(),
+            gradient=derivatives.gradient(),
+            jacobian=derivatives.jacobian(),
+        )
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:
         """The same operators on another device or in another precision."""
-        return type(self)(
-            *(getattr(self, name).to(device, dtype) for name in self.__dataclass_fields__)
+        return replace(
+            self,
+            functions=self.functions.to(device, dtype),  # type: ignore[attr-defined]
+            fields=self.fields.to(device, dtype),  # type: ignore[attr-defined]
+            gradient=self.gradient.to(device, dtype),
+            jacobian=self.jacobian.to(device, dtype),
         )
-
-
-def is_count(value: object) -> bool:
-    """Whether a value is an integer of at least zero."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def differentiate(derivative: LinearMap, x: torch.Tensor) -> torch.Tensor:
@@ -80,40 +88,92 @@ def differentiate(derivative: LinearMap, x: torch.Tensor) -> torch.Tensor:
     return kind.wrap(derivative.apply(tensor))
 
 
+class Channels(NamedTuple):
+    """Numbers of channels at one level of a ``MixedTNN``."""
+
+    functions: int
+    fields: int
+
+
 class MixedLayer(torch.nn.Module):
-    """One layer of a ``MixedTNN``: ``wide`` and ``high`` count functions and fields, before and
-    after."""
+    """One layer of a ``MixedTNN``, from the channels of one level to those of the next."""
 
     def __init__(
-        self, wide: Pair, high: Pair, taps: int, step: float, last: bool, source: torch.Generator
+        self,
+        inputs: Channels,
+        outputs: Channels,
+        taps: int,
+        step: float,
+        *,
+        is_last: bool,
+        source: torch.Generator,
     ) -> None:
         super().__init__()
-        (s_in, v_in), (s_out, v_out) = wide, high
-        self.left, self.right = (uniform(v_in, v_in, fan_in=v_in, source=source) for _ in range(2))
-        self.functions = BundleConv(s_in + 2 * v_in, s_out, taps, step, seed=source)
-        self.fields = BundleConv(2 * v_in + s_in, v_out, taps, step, seed=source)
-        self.shift = torch.nn.Parameter(torch.zeros(s_out))
-        self.gate, self.activation, self.last = linear(s_out, v_out, source), NormTanh(), last
+        num_fields = inputs.fields
+        self.left = uniform_weights(num_fields, num_fields, fan_in=num_fields, source=source)
+        self.right = uniform_weights(num_fields, num_fields, fan_in=num_fields, source=source)
+        self.functions = BundleConv(
+            inputs.functions + 2 * num_fields, outputs.functions, taps, step, seed=source
+        )
+        self.fields = BundleConv(
+            2 * num_fields + inputs.functions, outputs.fields, taps, step, seed=source
+        )
+        self.shift = torch.nn.Parameter(torch.zeros(outputs.functions))
+        self.gate = linear_layer(outputs.functions, outputs.fields, source)
+        self.activation = NormTanh()
+        self.is_last = is_last
 
     def forward(
         self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        d, left = v.shape[-2], v @ self.left
-        slope = differentiate(operators.jacobian, v).unflatten(
-            -2, (d, d)
-        )  # (..., n, d, d, c): component, direction
-        divergence = torch.einsum("...aac->...c", slope).unsqueeze(-2)
+        left = v @ self.left
+        jacobian = covariant_derivative(v, operators)
         products = (left * (v @ self.right)).sum(dim=-2, keepdim=True)
-        along = torch.einsum("...abc,...bc->...ac", slope @ self.right, left)
-        s_next = self.functions(torch.cat([s, divergence, products], dim=-1), operators.functions)
-        v_next = self.fields(
-            torch.cat([v, differentiate(operators.gradient, s), along], dim=-1), operators.fields
-        )
+        derivatives_along_left = torch.einsum("...abc,...bc->...ac", jacobian @ self.right, left)
+        gradient = differentiate(operators.gradient, s)
+        function_inputs = torch.cat([s, divergence(jacobian), products], dim=-1)
+        field_inputs = torch.cat([v, gradient, derivatives_along_left], dim=-1)
+        s_next = self.functions(function_inputs, operators.functions)
         bounded = torch.tanh(s_next + self.shift)
-        v_next = v_next * 2 * torch.sigmoid(self.gate(bounded))
-        return (
-            (s_next, v_next) if self.last else (bounded, self.activation(v_next, operators.fields))
+        v_next = self.fields(field_inputs, operators.fields) * self._gates(bounded)
+        if self.is_last:
+            return s_next, v_next
+        return bounded, self.activation(v_next, operators.fields)
+
+    def _gates(self, s: torch.Tensor) -> torch.Tensor:
+        """Factors of the fields between 0 and 2, ``(..., n, 1, c)``."""
+        return 2 * torch.sigmoid(self.gate(s))
+
+
+def covariant_derivative(v: torch.Tensor, operators: MixedOperators) -> torch.Tensor:
+    """The derivative ``(..., n, d, d, c)`` of fields ``(..., n, d, c)``: component, direction,
+    channel."""
+    rank = v.shape[-2]
+    return differentiate(operators.jacobian, v).unflatten(-2, (rank, rank))
+
+
+def divergence(jacobian: torch.Tensor) -> torch.Tensor:
+    """The trace ``(..., n, 1, c)`` of covariant derivatives ``(..., n, d, d, c)``."""
+    return torch.einsum("...aac->...c", jacobian).unsqueeze(-2)
+
+
+def mixed_channels(functions: Iterable[int], fields: Iterable[int]) -> list[Channels]:
+    """The channels of all levels of a ``MixedTNN``; only the input may have no functions."""
+    field_channels = check_channels(fields, minimum=2)
+    function_channels = listed_channels(functions)
+    if len(function_channels) != len(field_channels) or not is_count(function_channels[0]):
+        raise InvalidInputError(
+            "functions and fields must list the channels of the same levels, such as [0, 8, "
+            f"1] and [1, 8, 1], got {functions!r} and {fields!r}."
         )
+    first = int(function_channels[0])
+    others = check_channels(function_channels[1:], minimum=1)
+    return [Channels(*pair) for pair in zip([first, *others], field_channels, strict=True)]
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is an integer of at least zero."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 class MixedTNN(Configured):
@@ -150,24 +210,16 @@ class MixedTNN(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        field_widths = widths(fields, least=2)
-        listed = isinstance(functions, Iterable) and not isinstance(functions, str)
-        function_widths = list(functions) if listed else []
-        count = len(field_widths)
-        if len(function_widths) != count or not is_count(function_widths[0]):
-            raise InvalidInputError(
-                "functions and fields must list the channels of the same levels, such as [0, 8, "
-                f"1] and [1, 8, 1], got {functions!r} and {fields!r}."
-            )
-        self.inputs = int(function_widths[0])
+        levels = mixed_channels(functions, fields)
         source = generator(seed)
-        levels = zip(
-            [self.inputs, *widths(function_widths[1:], least=1)], field_widths, strict=True
-        )
-        self.layers = torch.nn.ModuleList(
-            MixedLayer(wide, high, taps, step, level == count - 1, source)
-            for level, (wide, high) in enumerate(pairwise(levels), start=1)
-        )
+        self.in_channels = levels[0]
+        self.layers = torch.nn.ModuleList()
+        for level in range(1, len(levels)):
+            is_last = level == len(levels) - 1
+            layer = MixedLayer(
+                levels[level - 1], levels[level], taps, step, is_last=is_last, source=source
+            )
+            self.layers.append(layer)
 
     def forward(
         self, functions: torch.Tensor | None, fields: torch.Tensor, operators: MixedOperators
@@ -176,17 +228,22 @@ class MixedTNN(Configured):
             raise InvalidInputError(
                 f"a MixedTNN acts through MixedOperators.of(bundle), got {type(operators)}."
             )
-        first: MixedLayer = self.layers[0]  # type: ignore[assignment]
-        v = checked(fields, operators.fields, len(first.left), first.left)
-        if functions is None and self.inputs == 0:
-            functions = v.new_zeros((*v.shape[:-2], 1, 0))
-        if functions is None or functions.shape[:-3] != v.shape[:-3]:
-            got = None if functions is None else tuple(functions.shape)
-            raise ShapeError(
-                f"functions must have shape (..., n, 1, {self.inputs}), as many as fields, got "
-                f"{got}."
-            )
-        s = checked(functions, operators.functions, self.inputs, first.left)
+        weight: torch.Tensor = self.layers[0].left  # type: ignore[assignment]
+        v = check_signal(fields, operators.fields, self.in_channels.fields, weight)
+        s = self._check_functions(functions, v)
+        s = check_signal(s, operators.functions, self.in_channels.functions, weight)
         for layer in self.layers:
             s, v = layer(s, v, operators)
         return s, v
+
+    def _check_functions(self, functions: torch.Tensor | None, v: torch.Tensor) -> torch.Tensor:
+        """The functions that come with fields, none where the network takes none."""
+        count = self.in_channels.functions
+        if functions is None and count == 0:
+            return v.new_zeros((*v.shape[:-2], 1, 0))
+        if functions is None or functions.shape[:-3] != v.shape[:-3]:
+            shape = None if functions is None else tuple(functions.shape)
+            raise ShapeError(
+                f"functions must have shape (..., n, 1, {count}), as many as fields, got {shape}."
+            )
+        return functions

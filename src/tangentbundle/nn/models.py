@@ -15,38 +15,70 @@ or a gated cell. The inputs ``(..., T, n, d, c)`` of a layer are filtered for al
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Filter, Method
-from ..operators import LinearOperator
-from .activations import Activation, Coordinatewise, Linear, NormTanh, activate, sized, squared_norm
-from .base import Configured, generator, part, widths
-from .conv import BundleConv, with_parameters
+from ..operators import SquareOperator
+from .activations import (
+    Activation,
+    Coordinatewise,
+    NoActivation,
+    NormTanh,
+    activate,
+    sized_activation,
+    squared_norm,
+)
+from .base import Configured, check_channels, check_part, generator
+from .conv import BundleConv
+from .filter_parameters import copy_learnable
 from .readouts import Readout
 
-Layers = Callable[[int, int], BundleConv]
+ACTIVATION_EXAMPLE = "NormTanh() or Coordinatewise(torch.tanh)"
+
 States = list[torch.Tensor]
 
 
-def layers_of(
-    taps: int,
-    step: float,
-    filters: Sequence[Filter] | None,
-    method: Method | None,
-    seed: int | torch.Generator,
-) -> Layers:
-    """Makes layers ``(in, out)`` from one generator, each with its own copy of the parameters of
-    the filters."""
-    options: dict[str, Any] = {"method": method, "seed": generator(seed)}
-    return lambda a, b: BundleConv(
-        a, b, taps, step, filters=with_parameters(filters, copy.deepcopy), **options
-    )
+@dataclass(frozen=True, eq=False)
+class ConvFactory:
+    """Makes the filter banks of a network, which differ in their channels and weights only.
+
+    All initial weights come from one generator, and each bank has its own copy of what the filters
+    learn.
+    """
+
+    taps: int
+    step: float
+    filters: Sequence[Filter] | None
+    method: Method | None
+    source: torch.Generator
+
+    def make(self, in_channels: int, out_channels: int) -> BundleConv:
+        return BundleConv(
+            in_channels,
+            out_channels,
+            taps=self.taps,
+            step=self.step,
+            filters=copy_learnable(self.filters),
+            method=self.method,
+            seed=self.source,
+        )
+
+
+class TNNLayer(torch.nn.Module):
+    """A filter bank, then a nonlinearity."""
+
+    def __init__(self, conv: BundleConv, activation: Activation) -> None:
+        super().__init__()
+        self.conv = conv
+        self.activation = activation
+
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
+        return activate(self.activation, self.conv(x, operator), operator)
 
 
 class TNN(Configured):
@@ -54,7 +86,7 @@ class TNN(Configured):
     ``(..., n, d, channels[-1])``.
 
     Args:
-        channels: widths, input first: ``[1, 8, 4, 1]`` is the paper's.
+        channels: of every level, input first: ``[1, 8, 4, 1]`` is the paper's.
         taps: K, counted from the identity tap k = 0.
         step: sampling interval :math:`T_s`.
         filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own
@@ -62,7 +94,7 @@ class TNN(Configured):
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no
             frames; the paper's experiments use ``Coordinatewise(torch.tanh)``. Each layer has its
             own copy, see ``Activation``.
-        output: nonlinearity of the last layer, default none.
+        output: nonlinearity of the last layer, default ``NoActivation()``.
         readout: such as ``SumReadout`` or ``InvariantReadout``, for numbers or classes instead of
             fields.
         method: how filters are evaluated; by default the operator's size decides.
@@ -91,42 +123,46 @@ class TNN(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        channels = widths(channels, least=2)
-        layers = layers_of(taps, step, filters, method, seed)
-        hidden = part(
-            activation, NormTanh(), Activation, "NormTanh() or Coordinatewise(torch.tanh)"
-        )
-        final = part(output, Linear(), Activation, "NormTanh() or Coordinatewise(torch.tanh)")
+        widths = check_channels(channels, minimum=2)
+        convs = ConvFactory(taps, step, filters, method, source=generator(seed))
+        hidden_activation = check_part(activation, NormTanh(), Activation, ACTIVATION_EXAMPLE)
+        last_activation = check_part(output, NoActivation(), Activation, ACTIVATION_EXAMPLE)
+        num_layers = len(widths) - 1
+        activations = [hidden_activation] * (num_layers - 1) + [last_activation]
         self.layers = torch.nn.ModuleList()
-        for level, (wide, high) in enumerate(pairwise(channels), start=2):
-            activation = sized(final if level == len(channels) else hidden, high)
-            self.layers.append(
-                torch.nn.ModuleDict({"conv": layers(wide, high), "activation": activation})
-            )
-        self.readout = part(readout, None, Readout, "SumReadout(channels=1, outputs=2)")
+        for (in_channels, out_channels), nonlinearity in zip(
+            pairwise(widths), activations, strict=True
+        ):
+            own_activation = sized_activation(nonlinearity, out_channels)
+            self.layers.append(TNNLayer(convs.make(in_channels, out_channels), own_activation))
+        self.readout = check_part(readout, None, Readout, "SumReadout(1, 2)")
 
-    def forward(self, x: torch.Tensor, operator: LinearOperator) -> torch.Tensor:
-        layer: Any
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         for layer in self.layers:
-            x = activate(layer.activation, layer.conv(x, operator), operator)
-        return x if self.readout is None else self.readout(x, operator)
+            x = layer(x, operator)
+        if self.readout is None:
+            return x
+        return self.readout(x, operator)
+
+
+# Recurrent networks.
 
 
 class RecurrentCell(torch.nn.Module):
     """One layer of the paper's recurrence: a filter of the input, a filter of the state, a
     nonlinearity."""
 
-    def __init__(self, conv: Layers, wide: int, high: int, activation: Activation) -> None:
+    def __init__(
+        self, convs: ConvFactory, in_channels: int, state_channels: int, activation: Activation
+    ) -> None:
         super().__init__()
-        self.width, self.drive, self.feedback, self.activation = (
-            high,
-            conv(wide, high),
-            conv(high, high),
-            activation,
-        )
+        self.state_channels = state_channels
+        self.drive = convs.make(in_channels, state_channels)
+        self.feedback = convs.make(state_channels, state_channels)
+        self.activation = activation
 
     def step(
-        self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator
+        self, driven: torch.Tensor, state: torch.Tensor, operator: SquareOperator
     ) -> torch.Tensor:
         """The next state, from the filtered input ``driven`` and the state."""
         return activate(self.activation, driven + self.feedback(state, operator), operator)
@@ -140,26 +176,30 @@ class GatedCell(torch.nn.Module):
     :math:`z' = (1 - u)\, z + u\, \sigma(c_x + W(\rho z))`.
     """
 
-    def __init__(self, conv: Layers, wide: int, high: int, activation: Activation) -> None:
+    def __init__(
+        self, convs: ConvFactory, in_channels: int, state_channels: int, activation: Activation
+    ) -> None:
         super().__init__()
-        self.width, self.activation = high, activation
-        self.drive, self.gates, self.feedback = (
-            conv(wide, 3 * high),
-            conv(high, 2 * high),
-            conv(high, high),
-        )
-        self.slope = torch.nn.Parameter(torch.ones(2 * high))
-        self.shift = torch.nn.Parameter(torch.full((2 * high,), -1.0))
+        self.state_channels = state_channels
+        self.activation = activation
+        self.drive = convs.make(in_channels, 3 * state_channels)
+        self.gates = convs.make(state_channels, 2 * state_channels)
+        self.feedback = convs.make(state_channels, state_channels)
+        self.slope = torch.nn.Parameter(torch.ones(2 * state_channels))
+        self.shift = torch.nn.Parameter(torch.full((2 * state_channels,), -1.0))
 
     def step(
-        self, driven: torch.Tensor, state: torch.Tensor, operator: LinearOperator
+        self, driven: torch.Tensor, state: torch.Tensor, operator: SquareOperator
     ) -> torch.Tensor:
-        to_gates, to_candidate = driven.split([2 * self.width, self.width], dim=-1)
-        lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
-        update, reset = torch.sigmoid(self.slope * lengths + self.shift).chunk(2, dim=-1)
-        candidate = activate(
-            self.activation, to_candidate + self.feedback(reset * state, operator), operator
+        """The next state, from the filtered input ``driven`` and the state."""
+        to_gates, to_candidate = driven.split(
+            [2 * self.state_channels, self.state_channels], dim=-1
         )
+        lengths = (1 + squared_norm(to_gates + self.gates(state, operator))).sqrt()
+        gates = torch.sigmoid(self.slope * lengths + self.shift)
+        update, reset = gates.chunk(2, dim=-1)
+        remembered = self.feedback(reset * state, operator)
+        candidate = activate(self.activation, to_candidate + remembered, operator)
         return state + update * (candidate - state)
 
 
@@ -186,27 +226,40 @@ class Recurrent(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        sizes, conv = (
-            widths(channels, least=2 + self.has_head),
-            layers_of(taps, step, filters, method, seed),
+        widths = check_channels(channels, minimum=2 + self.has_head)
+        convs = ConvFactory(taps, step, filters, method, source=generator(seed))
+        nonlinearity = check_part(
+            activation, self.default_activation, Activation, ACTIVATION_EXAMPLE
         )
-        act = part(
-            activation,
-            self.default_activation,
-            Activation,
-            "NormTanh() or Coordinatewise(torch.tanh)",
-        )
-        states = pairwise(sizes[:-1] if self.has_head else sizes)
-        self.cells = torch.nn.ModuleList(
-            self.cell(conv, wide, high, sized(act, high)) for wide, high in states
-        )
-        self.head = conv(sizes[-2], sizes[-1]) if self.has_head else None
+        state_widths = widths[:-1] if self.has_head else widths
+        self.cells = torch.nn.ModuleList()
+        for in_channels, state_channels in pairwise(state_widths):
+            own_activation = sized_activation(nonlinearity, state_channels)
+            self.cells.append(self.cell(convs, in_channels, state_channels, own_activation))
+        self.head = convs.make(widths[-2], widths[-1]) if self.has_head else None
 
     def forward(
-        self, sequence: torch.Tensor, operator: LinearOperator, states: States | None = None
+        self, sequence: torch.Tensor, operator: SquareOperator, states: States | None = None
     ) -> tuple[torch.Tensor, States]:
         """Outputs ``(..., T, n, d, c)`` at every time, and the states of the layers after the
         last."""
+        self._check_sequence(sequence, states)
+        last_states = []
+        cell: RecurrentCell | GatedCell
+        for level, cell in enumerate(self.cells):  # type: ignore[assignment]
+            driven = cell.drive(sequence, operator)
+            if states is None:
+                state = zero_state(driven, cell.state_channels)
+            else:
+                state = states[level]
+            states_in_time = unroll(cell, driven, state, operator)
+            last_states.append(states_in_time[-1])
+            sequence = torch.stack(states_in_time, dim=-4)
+        if self.head is not None:
+            sequence = self.head(sequence, operator)
+        return sequence, last_states
+
+    def _check_sequence(self, sequence: torch.Tensor, states: States | None) -> None:
         if sequence.ndim < 4 or sequence.shape[-4] < 1:
             raise ShapeError(
                 "a sequence has shape (..., T, n, d, channels) with T of at least 1, got "
@@ -217,19 +270,28 @@ class Recurrent(Configured):
                 f"a network of {len(self.cells)} recurrent layers needs as many states, got "
                 f"{len(states)}."
             )
-        ends = []
-        cell: RecurrentCell | GatedCell
-        for level, cell in enumerate(self.cells):  # type: ignore[assignment]
-            driven = cell.drive(sequence, operator)
-            start = driven.new_zeros((*driven.shape[:-4], *driven.shape[-3:-1], cell.width))
-            state = start if states is None else states[level]
-            path = []
-            for now in driven.unbind(-4):
-                state = cell.step(now, state, operator)
-                path.append(state)
-            sequence = torch.stack(path, dim=-4)
-            ends.append(state)
-        return (sequence if self.head is None else self.head(sequence, operator)), ends
+
+
+def zero_state(driven: torch.Tensor, channels: int) -> torch.Tensor:
+    """The state before the first time, zeros ``(..., n, d, channels)``, for inputs
+    ``(..., T, n, d, c)``."""
+    *batch, _, num_points, rank, _ = driven.shape
+    return driven.new_zeros((*batch, num_points, rank, channels))
+
+
+def unroll(
+    cell: RecurrentCell | GatedCell,
+    driven: torch.Tensor,
+    state: torch.Tensor,
+    operator: SquareOperator,
+) -> States:
+    """The state ``(..., n, d, c)`` of a cell at every time, from its filtered inputs
+    ``(..., T, n, d, c)``."""
+    states_in_time = []
+    for driven_now in driven.unbind(-4):
+        state = cell.step(driven_now, state, operator)
+        states_in_time.append(state)
+    return states_in_time
 
 
 class RecurrentTNN(Recurrent):
@@ -249,7 +311,9 @@ class RecurrentTNN(Recurrent):
     (torch.Size([6, 20, 100, 2, 1]), 3, 12)
     """
 
-    cell, default_activation, has_head = RecurrentCell, Coordinatewise(torch.tanh), False
+    cell = RecurrentCell
+    default_activation = Coordinatewise(torch.tanh)
+    has_head = False
 
 
 class GatedTNN(Recurrent):
@@ -265,4 +329,6 @@ class GatedTNN(Recurrent):
     torch.Size([6, 10, 100, 2, 1])
     """
 
-    cell, default_activation, has_head = GatedCell, NormTanh(), True
+    cell = GatedCell
+    default_activation = NormTanh()
+    has_head = True

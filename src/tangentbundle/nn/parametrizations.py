@@ -45,9 +45,7 @@ class General(Parametrization):
         return d * d
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        return numbers.unflatten(-1, (d, d)) + torch.eye(
-            d, dtype=numbers.dtype, device=numbers.device
-        )
+        return numbers.unflatten(-1, (d, d)) + _identity_like(numbers, d)
 
 
 class Diagonal(Parametrization):
@@ -87,15 +85,15 @@ class Cayley(Orthogonal):
     """
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        skew, eye = _skew(numbers, d), torch.eye(d, dtype=numbers.dtype, device=numbers.device)
+        skew = _skew(numbers, d)
+        identity = _identity_like(numbers, d)
         if d > 3:
-            return torch.linalg.solve_ex(eye - skew, eye + skew)[
-                0
-            ]  # I - A has no zero eigenvalue: nothing to check
-        factor = 2 / (
-            1 + numbers.square().sum(-1)
-        )  # for d <= 3 A^3 = -|a|^2 A, and the inverse is a polynomial
-        return eye + factor[..., None, None] * (skew + skew @ skew)
+            # eigenvalues of I - A are never zero, so there is nothing to check
+            solution, _ = torch.linalg.solve_ex(identity - skew, identity + skew)
+            return solution
+        # for d <= 3, A^3 = -|a|^2 A, and the inverse is a polynomial of A
+        factor = 2 / (1 + numbers.square().sum(-1))
+        return identity + factor[..., None, None] * (skew + skew @ skew)
 
 
 class Householder(Orthogonal):
@@ -107,24 +105,34 @@ class Householder(Orthogonal):
     """
 
     def build(self, numbers: torch.Tensor, d: int) -> torch.Tensor:
-        product = torch.eye(d, dtype=numbers.dtype, device=numbers.device).expand(
-            *numbers.shape[:-1], d, d
-        )
-        for part in numbers.split(list(range(d - 1, 0, -1)), dim=-1):
-            v = pad(pad(part, (1, 0), value=1.0), (d - 1 - part.shape[-1], 0))
+        product = _identity_like(numbers, d).expand(*numbers.shape[:-1], d, d)
+        lengths = list(range(d - 1, 0, -1))  # of the vectors, below their entry of one
+        for entries in numbers.split(lengths, dim=-1):
+            num_zeros = d - 1 - entries.shape[-1]
+            v = pad(pad(entries, (1, 0), value=1.0), (num_zeros, 0))
             scaled = v * (2 / v.square().sum(-1, keepdim=True))
             product = product - (product @ v[..., None]) * scaled[..., None, :]
         return product
 
 
+def _identity_like(numbers: torch.Tensor, d: int) -> torch.Tensor:
+    """The unit matrix ``(d, d)`` in the dtype and on the device of the numbers."""
+    return torch.eye(d, dtype=numbers.dtype, device=numbers.device)
+
+
 def _skew(numbers: torch.Tensor, d: int) -> torch.Tensor:
     """Skew-symmetric matrices with the given entries below the diagonal, by a product: one kernel
     on a GPU."""
-    return (numbers @ _skew_basis(d, numbers.dtype, numbers.device)).unflatten(-1, (d, d))
+    basis = _skew_basis(d, numbers.dtype, numbers.device)
+    return (numbers @ basis).unflatten(-1, (d, d))
 
 
 @cache
 def _skew_basis(d: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """The matrices ``(d (d - 1) / 2, d d)``, flattened, with 1 at one place below the diagonal and
+    -1 at its mirror image."""
     with torch.inference_mode(False):
-        units = torch.eye(d * d).reshape(d, d, d, d)[tuple(torch.tril_indices(d, d, -1))]
+        entries = torch.eye(d * d).reshape(d, d, d, d)
+        rows, columns = torch.tril_indices(d, d, -1)
+        units = entries[rows, columns]
         return (units - units.mT).flatten(1).to(device, dtype)

@@ -4,103 +4,23 @@ from the features."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from ..arrays import finite, finite_where_seen, half_precision, outside_autocast, positive_integer
-from ..errors import DTypeError, InvalidInputError, NonFiniteError, ShapeError
-from ..geometry.frames import local_pca
+from ..arrays import finite, positive_integer
+from ..errors import InvalidInputError, NonFiniteError, ShapeError
 from ..geometry.graph import graph_from_pairs
+from ..geometry.local_pca import REACH_OF_NEAREST, local_pca
 from ..geometry.ordering import principal_coordinates
 from ..geometry.transport import closest_orthogonal
-from ..operators import SheafGraph
 from ..sheaf import Sheaf
 from ..transforms import is_seen
-from .base import Configured, generator, linear, part, require_full_precision
+from .base import Configured, check_part, generator, linear_layer
 from .parametrizations import Cayley, Orthogonal, Parametrization
-
-
-def outside_graphs(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that ``torch.compile`` does not look into, since it builds operators, which have
-    caches.
-
-    Autocast does not reach into it either, and signals in half precision become float32:
-    restriction maps and degrees are inverted.
-    """
-
-    @wraps(method)
-    def call(self: Any, x: Any, *args: Any, **options: Any) -> Any:
-        function = torch.compiler.disable(method) if torch.compiler.is_compiling() else method
-        if not isinstance(x, Tensor):
-            return function(self, x, *args, **options)
-        full = [widened(value) for value in (x, *args)]
-        options = {name: widened(value) for name, value in options.items()}
-        with outside_autocast(x.device):
-            return function(self, *full, **options)
-
-    return call
-
-
-def widened(value: Any) -> Any:
-    """Tensors in float16 or bfloat16 as float32, anything else as it is."""
-    return value if half_precision(value) is None else torch.as_tensor(value).float()
-
-
-class Remembered:
-    """A function whose last result is cached while its first tensor lives, and no argument changes
-    or has gradients."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function, self.results = function, WeakTensorKeyDictionary()
-
-    def __call__(self, first: Tensor, *others: Any) -> Any:
-        if not isinstance(first, Tensor):
-            raise InvalidInputError(
-                f"layers take torch tensors, such as edge_index (2, e), got {type(first)}."
-            )
-        tensors = [value for value in (first, *others) if isinstance(value, Tensor)]
-        if any(
-            t.requires_grad or t.is_inference() for t in tensors
-        ):  # torch counts no changes of the latter
-            return self.function(first, *others)
-        key = [(id(t), t._version) if isinstance(t, Tensor) else t for t in others], first._version
-        found = self.results.get(first)
-        if found is None or found[0] != key:
-            with torch.inference_mode(False):  # a cached result must serve training, too
-                result = self.function(first, *others)
-            found = self.results[first] = key, result, others  # these stay, and so do their ids
-        return found[1]
-
-
-graph_of = Remembered(
-    lambda edge_index, n: SheafGraph.from_edge_index(edge_index, n, edge_index.device)
-)
-"""The graph of ``edge_index`` (2, e) on n nodes."""
-
-
-def checked_features(x: Tensor, weight: Tensor, features: int, name: str) -> Tensor:
-    """Features ``(n, features)`` of nodes that fit the weights of a first layer; named errors
-    otherwise."""
-    require_full_precision(weight)
-    if not isinstance(x, Tensor):
-        raise ShapeError(
-            f"{name} takes a tensor x (n, {features}), features of nodes, got {type(x)} "
-            f"{np.shape(x)}."
-        )
-    if x.ndim != 2 or x.shape[1] != features:
-        raise ShapeError(
-            f"{name} takes x (n, {features}), features of nodes, got {tuple(x.shape)}."
-        )
-    x = widened(x)
-    if x.dtype != weight.dtype:
-        raise DTypeError(f"{name} is {weight.dtype} but x {x.dtype}. Convert one: net.to(x.dtype).")
-    return finite_where_seen(x, "x")
+from .sheaf_inputs import Remembered, check_features, graph_of, outside_graphs
 
 
 class SheafBuilder(Configured):
@@ -141,7 +61,9 @@ class SheafBuilder(Configured):
                 f"the restriction maps of {self.name} have NaN or infinity, though its features "
                 "are finite: training diverged. Use a smaller learning rate, or clip gradients."
             )
-        weights = None if edge_weight is None else edge_weight.index_select(0, graph.listings)
+        weights = None
+        if edge_weight is not None:
+            weights = edge_weight.index_select(0, graph.listings)
         return Sheaf(graph, maps, weights, orthogonal=self.orthogonal)
 
 
@@ -156,11 +78,12 @@ class SheafLearner(SheafBuilder):
     Args:
         rank: d, of the stalks.
         parametrization: :math:`\Pi`, of matrices ``(d, d)``; default ``Cayley()``, rotations.
-        features: of each node; networks set it themselves.
+        in_channels: features of each node; networks set it themselves.
         hidden: width of the perceptron.
+        seed: of the initial weights.
 
     >>> import torch, tangentbundle as tb
-    >>> learner = tb.nn.SheafLearner(2, tb.nn.General(), features=5)
+    >>> learner = tb.nn.SheafLearner(2, tb.nn.General(), in_channels=5)
     >>> learner(torch.randn(3, 5), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
     Sheaf(3 vertices, 2 edges, stalks of dimension 2)
     """
@@ -169,44 +92,44 @@ class SheafLearner(SheafBuilder):
         self,
         rank: int = 2,
         parametrization: Parametrization | None = None,
-        features: int = 1,
+        in_channels: int = 1,
         hidden: int = 16,
         *,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        self.parametrization = part(parametrization, Cayley(), Parametrization, "Cayley()")
-        self.rank, self.features = (
-            positive_integer(rank, "rank"),
-            positive_integer(features, "features"),
-        )
-        self.hidden, source = positive_integer(hidden, "hidden"), generator(seed)
+        self.parametrization = check_part(parametrization, Cayley(), Parametrization, "Cayley()")
         self.orthogonal = isinstance(self.parametrization, Orthogonal)
-        self.first = linear(features, 2 * hidden, source)  # A_1 and A_2
-        self.last = linear(hidden, self.parametrization.count(rank), source)
+        self.rank = positive_integer(rank, "rank")
+        self.in_channels = positive_integer(in_channels, "in_channels")
+        self.hidden = positive_integer(hidden, "hidden")
+        source = generator(seed)
+        self.first = linear_layer(in_channels, 2 * hidden, source)  # A_1 and A_2
+        self.last = linear_layer(hidden, self.parametrization.count(rank), source)
         with torch.no_grad():
-            for parameter in (
-                self.last.parameters()
-            ):  # training starts near the constant sheaf, the graph itself
-                parameter.mul_(START)
+            for parameter in self.last.parameters():
+                parameter.mul_(INITIAL_SIZE)
 
     def sized(self, channels: int, seed: int | torch.Generator = 0) -> Self:
         return type(self)(self.rank, self.parametrization, channels, self.hidden, seed=seed)
 
     def maps(self, x: Tensor, edges: Tensor) -> Tensor:
-        x = checked_features(x, self.first.weight, self.first.in_features, self.name)
-        own, other = (
-            self.first(x).index_select(0, edges.flatten()).view(-1, 2, 2, self.hidden).unbind(2)
-        )
-        return self.parametrization(self.last(torch.tanh(own + other.flip(1))), self.rank)
+        x = check_features(x, self.first.weight, self.in_channels, self.name)
+        at_ends = self.first(x).index_select(0, edges.flatten())
+        own, other = at_ends.view(-1, 2, 2, self.hidden).unbind(2)  # edge, end, matrix, unit
+        numbers = self.last(torch.tanh(own + other.flip(1)))
+        return self.parametrization(numbers, self.rank)
 
 
-START = 0.1
-"""Size of the first numbers of a learner, relative to the usual: maps start near the unit
-matrix."""
+INITIAL_SIZE = 0.1
+"""Size of the first numbers of a learner, relative to the usual: maps start near the unit matrix,
+the constant sheaf, which is the graph itself."""
 
 MAX_COMPONENTS = 64
 """Most principal components of the features that neighbourhoods are compared in."""
+
+TINY = float(np.finfo(float).tiny)
+"""A radius or spread that is not zero, where all features are equal."""
 
 GLOBAL_SHARE = 1e-4
 """Spread along the principal axes of all features, relative to theirs, that completes
@@ -228,7 +151,8 @@ class ConnectionSheaf(SheafBuilder):
     Sheaf(4 vertices, 3 edges, stalks of dimension 2)
     """
 
-    from_inputs = orthogonal = True
+    from_inputs = True
+    orthogonal = True
 
     def __init__(self, rank: int = 2) -> None:
         super().__init__()
@@ -245,27 +169,42 @@ class ConnectionSheaf(SheafBuilder):
 @Remembered
 def _transports(x: Tensor, edges: Tensor, d: int) -> Tensor:
     """Orthogonal maps ``(m, d, d)`` from source to target."""
+    features = finite(x, "x").detach().cpu().double().numpy()
     pairs = edges.cpu().numpy()
-    source, target = _local_frames(finite(x, "x").detach().cpu().double().numpy(), pairs, d)[
-        pairs
-    ].swapaxes(0, 1)
-    return torch.from_numpy(closest_orthogonal(target.transpose(0, 2, 1) @ source)).to(x)
+    frames = _local_frames(features, pairs, d)
+    source_frames = frames[pairs[:, 0]]
+    target_frames = frames[pairs[:, 1]]
+    transports = closest_orthogonal(target_frames.transpose(0, 2, 1) @ source_frames)
+    return torch.from_numpy(transports).to(x)
 
 
 def _local_frames(features: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:
     """Principal axes ``(n, q, d)`` of the neighbours of each node, in q principal coordinates of
     the features."""
-    found = principal_coordinates(features, MAX_COMPONENTS)
-    points = np.pad(found, ((0, 0), (0, max(0, d - found.shape[1]))))
-    axes = np.zeros((*points.shape, 2 * d))
-    axes[:, :d, d:] = max(GLOBAL_SHARE * points.std(), np.finfo(float).tiny) * np.eye(d)
+    points = _coordinates(features, d)
+    axes = np.zeros((*points.shape, 2 * d))  # d of the neighbours, then d of all nodes
+    axes[:, :d, d:] = max(GLOBAL_SHARE * points.std(), TINY) * np.eye(d)
     if len(pairs):
-        graph = graph_from_pairs(points, pairs)
-        reach = np.full(len(points), np.finfo(float).tiny)
-        np.maximum.at(reach, graph.rows, 1.2 * graph.distances)
-        local = local_pca(points, graph, reach, axes=d, center=False)
-        axes[:, :, :d] = local.axes * np.sqrt(local.variances[:, None, :d])
-    frames = np.linalg.svd(axes, full_matrices=False)[0][:, :, :d]
-    return frames * np.where(
-        points[:, None] @ frames < 0, -1, 1
-    )  # signs that no numbering of the nodes changes
+        axes[:, :, :d] = _neighbor_axes(points, pairs, d)
+    left_vectors, _, _ = np.linalg.svd(axes, full_matrices=False)
+    frames = left_vectors[:, :, :d]
+    # signs that no numbering of the nodes changes
+    is_opposite = points[:, None] @ frames < 0
+    return frames * np.where(is_opposite, -1, 1)
+
+
+def _coordinates(features: np.ndarray, d: int) -> np.ndarray:
+    """Principal coordinates ``(n, q)`` of the features, with zeros where they are fewer than d."""
+    coordinates = principal_coordinates(torch.from_numpy(features), MAX_COMPONENTS).numpy()
+    num_missing = max(0, d - coordinates.shape[1])
+    return np.pad(coordinates, ((0, 0), (0, num_missing)))
+
+
+def _neighbor_axes(points: np.ndarray, pairs: np.ndarray, d: int) -> np.ndarray:
+    """Principal axes ``(n, q, d)`` of the neighbours of each node, as long as their spread."""
+    nodes = torch.from_numpy(points)
+    graph = graph_from_pairs(nodes, torch.from_numpy(pairs))
+    reach = torch.full((len(points),), TINY, dtype=torch.float64)
+    reach.scatter_reduce_(0, graph.rows, REACH_OF_NEAREST * graph.distances, "amax")
+    local = local_pca(nodes, graph, reach, num_axes=d, center=False)
+    return (local.axes * local.variances[:, None, :d].sqrt()).numpy()

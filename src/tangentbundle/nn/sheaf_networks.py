@@ -6,7 +6,6 @@ modules.
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -17,11 +16,15 @@ from torch import Tensor
 from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..filters import Chebyshev, Filter
-from ..operators import Degrees, ScalarDegrees, SheafLaplacian
+from ..operators import Degrees, Laplacian, ScalarDegrees, SquareOperator
 from ..sheaf import Sheaf
-from .base import Configured, generator, linear, part, uniform
-from .conv import BundleConv, with_parameters
-from .sheaf_maps import Remembered, SheafBuilder, SheafLearner, checked_features, outside_graphs
+from .base import Configured, check_part, generator, linear_layer, uniform_weights
+from .conv import BundleConv
+from .filter_parameters import copy_learnable
+from .sheaf_inputs import Remembered, check_features, outside_graphs
+from .sheaf_maps import SheafBuilder, SheafLearner
+
+# What a layer does on a sheaf.
 
 
 class SheafStep(torch.nn.Module):
@@ -31,10 +34,11 @@ class SheafStep(torch.nn.Module):
     def __init__(self, rank: int, channels: int, source: torch.Generator) -> None:
         super().__init__()
         self.left = torch.nn.Parameter(torch.eye(rank))
-        self.right = uniform(channels, channels, fan_in=channels, source=source)
+        self.right = uniform_weights(channels, channels, fan_in=channels, source=source)
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
-        return operator.heat_step((x.flatten(1) @ torch.kron(self.left, self.right)).view(x.shape))
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
+        mixed = x.flatten(1) @ torch.kron(self.left, self.right)
+        return operator.heat_step(mixed.view(x.shape))
 
 
 class SheafPowers(torch.nn.Module):
@@ -45,7 +49,7 @@ class SheafPowers(torch.nn.Module):
         self, in_channels: int, out_channels: int, taps: int, source: torch.Generator
     ) -> None:
         super().__init__()
-        self.weight = uniform(
+        self.weight = uniform_weights(
             positive_integer(taps, "taps"),
             in_channels,
             out_channels,
@@ -53,11 +57,15 @@ class SheafPowers(torch.nn.Module):
             source=source,
         )
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
-        *lower, total = (x @ weight for weight in self.weight)
-        for term in reversed(lower):
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
+        terms = [x @ weight for weight in self.weight]
+        total = terms.pop()
+        for term in reversed(terms):
             total = operator.heat_step(total) + term
         return total
+
+
+# Networks.
 
 
 class SheafBlock(torch.nn.Module):
@@ -65,30 +73,41 @@ class SheafBlock(torch.nn.Module):
     nodes, S on the sheaf."""
 
     def __init__(
-        self, layer: torch.nn.Module, width: int, own: bool, dropout: float, source: torch.Generator
+        self,
+        layer: torch.nn.Module,
+        width: int,
+        *,
+        own: bool,
+        dropout: float,
+        source: torch.Generator,
     ) -> None:
         super().__init__()
-        self.norm, self.layer = torch.nn.LayerNorm(width), layer
-        self.own = linear(width, width, source) if own else None
+        self.norm = torch.nn.LayerNorm(width)
+        self.layer = layer
+        self.own = linear_layer(width, width, source) if own else None
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, operator: SheafLaplacian) -> Tensor:
-        around = self.layer(x.unflatten(1, (operator.rank, -1)), operator).flatten(1)
-        return self.dropout(F.elu(around if self.own is None else self.own(x) + around))
+    def forward(self, x: Tensor, operator: Laplacian) -> Tensor:
+        """The addition ``(n, d c)`` from the normalised signal ``x`` (n, d c)."""
+        signal = x.unflatten(1, (operator.rank, -1))
+        total = self.layer(signal, operator).flatten(1)
+        if self.own is not None:
+            total = self.own(x) + total
+        return self.dropout(F.elu(total))
 
 
 class SheafNetwork(Configured):
-    """Features ``(n, in_features)`` to signals ``(n, d c)`` of a sheaf, blocks on it,
-    ``(n, out_features)``."""
+    """Features ``(n, in_channels)`` to signals ``(n, d c)`` of a sheaf, blocks on it,
+    ``(n, out_channels)``."""
 
     shared = False
     """Whether all layers have one sheaf."""
 
     def __init__(
         self,
-        in_features: int,
+        in_channels: int,
         channels: int,
-        out_features: int,
+        out_channels: int,
         builder: SheafBuilder | None = None,
         layers: int = 2,
         *,
@@ -100,47 +119,58 @@ class SheafNetwork(Configured):
         super().__init__()
         if not (isinstance(dropout, float | int) and 0.0 <= dropout < 1.0):
             raise InvalidInputError(f"dropout must lie in [0, 1), got {dropout}.")
-        own = part(own, True, bool, "own=True")
-        builder = part(builder, SheafLearner(), SheafBuilder, "SheafLearner()")
-        self.normalization = part(
-            normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()"
-        )
-        self.rank, self.channels = builder.rank, positive_integer(channels, "channels")
-        self.dropout, source, width = (
-            torch.nn.Dropout(dropout),
-            generator(seed),
-            builder.rank * channels,
-        )
-        self.encoder = linear(positive_integer(in_features, "in_features"), width, source)
-        self.decoder = linear(width, positive_integer(out_features, "out_features"), source)
-        self.builders, self.blocks = torch.nn.ModuleList(), torch.nn.ModuleList()
+        own = check_part(own, True, bool, "own=True")
+        builder = check_builder(builder)
+        self.normalization = check_normalization(normalization)
+        self.rank = builder.rank
+        self.channels = positive_integer(channels, "channels")
+        self.dropout = torch.nn.Dropout(dropout)
+        in_channels = positive_integer(in_channels, "in_channels")
+        out_channels = positive_integer(out_channels, "out_channels")
+        width = self.rank * self.channels
+        source = generator(seed)
+        self.encoder = linear_layer(in_channels, width, source)
+        self.decoder = linear_layer(width, out_channels, source)
+        self.builders = torch.nn.ModuleList()
+        self.blocks = torch.nn.ModuleList()
         for level in range(positive_integer(layers, "layers")):
             if level == 0 or not self.shared:
-                self.builders.append(builder.sized(width, source))
-                self.builders[-1].name = f"layer {level}"  # type: ignore[assignment]
-            self.blocks.append(SheafBlock(self.layer(source), width, own, dropout, source))
+                own_builder = builder.sized(width, source)
+                own_builder.name = f"layer {level}"
+                self.builders.append(own_builder)
+            layer = self.layer(source)
+            self.blocks.append(SheafBlock(layer, width, own=own, dropout=dropout, source=source))
 
     @abstractmethod
     def layer(self, source: torch.Generator) -> torch.nn.Module:
         """What a block does on the sheaf, ``(n, d, c), operator -> (n, d, c)``."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        x = checked_features(x, self.encoder.weight, self.encoder.in_features, "the network")
+        x = check_features(x, self.encoder.weight, self.encoder.in_features, "the network")
         signal = self.dropout(F.elu(self.encoder(x)))
         return self.decoder(self._blocks(signal, x, edge_index, edge_weight))
 
     @outside_graphs
     def _blocks(self, signal: Tensor, x: Tensor, *graph: Tensor | None) -> Tensor:
-        builders = iter(self.builders)
         block: SheafBlock
-        for block in self.blocks:  # type: ignore[assignment]
-            normal = block.norm(signal)
-            if (builder := next(builders, None)) is not None:
-                operator = builder(x if builder.from_inputs else normal, *graph).laplacian(
-                    self.normalization
-                )
-            signal = signal + block(normal, operator)
+        for level, block in enumerate(self.blocks):  # type: ignore[assignment]
+            normalized = block.norm(signal)
+            if level < len(self.builders):  # a shared sheaf is built in the first layer only
+                builder = self.builders[level]
+                features = x if builder.from_inputs else normalized
+                operator = builder(features, *graph).laplacian(self.normalization)
+            signal = signal + block(normalized, operator)
         return signal
+
+
+def check_builder(builder: SheafBuilder | None) -> SheafBuilder:
+    """The builder of the sheaf of a layer or network, or its default."""
+    return check_part(builder, SheafLearner(), SheafBuilder, "SheafLearner()")
+
+
+def check_normalization(normalization: Degrees | None) -> Degrees:
+    """The degrees by which a Laplacian is divided, or their default."""
+    return check_part(normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()")
 
 
 class SheafDiffusion(SheafNetwork):
@@ -155,7 +185,7 @@ class SheafDiffusion(SheafNetwork):
     and weights A of the nodes themselves. With A the sum has all steps :math:`-L` as well.
 
     Args:
-        in_features, out_features: of each node, in and out.
+        in_channels, out_channels: features of each node, in and out.
         channels: c, of the signals ``(n, d, c)`` in between.
         builder: of the sheaf of each layer, default ``SheafLearner(2)``.
         normalization: of the Laplacians, default ``ScalarDegrees(shift=1.0)``.
@@ -198,9 +228,9 @@ class SheafTNN(SheafNetwork):
 
     def __init__(
         self,
-        in_features: int,
+        in_channels: int,
         channels: int,
-        out_features: int,
+        out_channels: int,
         builder: SheafBuilder | None = None,
         layers: int = 2,
         *,
@@ -211,22 +241,42 @@ class SheafTNN(SheafNetwork):
         dropout: float = 0.0,
         seed: int | torch.Generator = 0,
     ) -> None:
-        self.bank = taps, filters
-        options = {"normalization": normalization, "own": own, "dropout": dropout, "seed": seed}
-        super().__init__(in_features, channels, out_features, builder, layers, **options)  # type: ignore[arg-type]
+        self.taps = taps
+        self.filters = filters
+        super().__init__(
+            in_channels,
+            channels,
+            out_channels,
+            builder,
+            layers,
+            normalization=normalization,
+            own=own,
+            dropout=dropout,
+            seed=seed,
+        )
 
     def layer(self, source: torch.Generator) -> torch.nn.Module:
-        taps, filters = self.bank
-        if filters is None:
-            return SheafPowers(self.channels, self.channels, taps, source)
-        own = with_parameters(filters, copy.deepcopy)
+        if self.filters is None:
+            return SheafPowers(self.channels, self.channels, self.taps, source)
         return BundleConv(
-            self.channels, self.channels, filters=own, method=Chebyshev(), seed=source
+            self.channels,
+            self.channels,
+            filters=copy_learnable(self.filters),
+            method=Chebyshev(),
+            seed=source,
         )
 
 
-connection = Remembered(lambda *graph: Sheaf.from_edges(*graph).laplacian(ScalarDegrees()))
-"""The connection Laplacian of ``edge_index, transport, edge_weight`` on n nodes."""
+# Layers in place of those of PyTorch Geometric.
+
+
+@Remembered
+def connection_laplacian(
+    edge_index: Tensor, transport: Tensor, edge_weight: Tensor | None, n: int
+) -> SquareOperator:
+    """The connection Laplacian of a graph with transports, on n nodes."""
+    sheaf = Sheaf.from_edges(edge_index, transport, edge_weight, n)
+    return sheaf.laplacian(ScalarDegrees())
 
 
 class TangentConv(BundleConv):
@@ -253,7 +303,8 @@ class TangentConv(BundleConv):
     ) -> Tensor:
         if x.ndim != 3:
             raise ShapeError(f"x must have shape (n, d, channels), got {tuple(x.shape)}.")
-        return super().forward(x, connection(edge_index, transport, edge_weight, len(x)))
+        laplacian = connection_laplacian(edge_index, transport, edge_weight, len(x))
+        return super().forward(x, laplacian)
 
 
 class SheafConv(Configured):
@@ -282,19 +333,16 @@ class SheafConv(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        builder, source = (
-            part(builder, SheafLearner(), SheafBuilder, "SheafLearner()"),
-            generator(seed),
-        )
-        for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if positive_integer(value, name) % builder.rank:
+        builder = check_builder(builder)
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if positive_integer(channels, name) % builder.rank != 0:
                 raise InvalidInputError(
-                    f"{name} must be a multiple of {builder.rank}, rank of the stalks, got {value}."
+                    f"{name} must be a multiple of {builder.rank}, rank of the stalks, got "
+                    f"{channels}."
                 )
         self.in_channels = int(in_channels)
-        self.normalization = part(
-            normalization, ScalarDegrees(shift=1.0), Degrees, "ScalarDegrees()"
-        )
+        self.normalization = check_normalization(normalization)
+        source = generator(seed)
         self.builder = builder.sized(in_channels, source)
         self.conv = SheafPowers(
             in_channels // builder.rank, out_channels // builder.rank, taps, source
@@ -302,6 +350,7 @@ class SheafConv(Configured):
 
     @outside_graphs
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        x = checked_features(x, self.conv.weight, self.in_channels, "the layer")
+        x = check_features(x, self.conv.weight, self.in_channels, "the layer")
         operator = self.builder(x, edge_index, edge_weight).laplacian(self.normalization)
-        return self.conv(x.unflatten(1, (operator.rank, -1)), operator).flatten(1)
+        signal = x.unflatten(1, (operator.rank, -1))
+        return self.conv(signal, operator).flatten(1)

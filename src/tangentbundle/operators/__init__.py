@@ -1,23 +1,23 @@
 """Linear operators on bundle signals."""
 
 from .assembly import Normalization, RandomWalk, Symmetric, Unnormalized
-from .base import LinearOperator, Negated
+from .base import LinearOperator, Negated, SquareOperator
 from .calibration import Calibration, Generator, KernelMoments, SampleEnergy
 from .joined import Joined, join
-from .laplacian import ConnectionLaplacian
+from .laplacian import Laplacian
 from .semigroup import DirectedPath, Identity, Semigroup
-from .sheaf_laplacian import BlockDegrees, Degrees, ScalarDegrees, SheafGraph, SheafLaplacian
+from .sheaf_laplacian import BlockDegrees, Degrees, ScalarDegrees, SheafGraph
 
 __all__ = [
     "BlockDegrees",
     "Calibration",
-    "ConnectionLaplacian",
     "Degrees",
     "DirectedPath",
     "Generator",
     "Identity",
     "Joined",
     "KernelMoments",
+    "Laplacian",
     "LinearOperator",
     "Negated",
     "Normalization",
@@ -26,7 +26,7 @@ __all__ = [
     "ScalarDegrees",
     "Semigroup",
     "SheafGraph",
-    "SheafLaplacian",
+    "SquareOperator",
     "Symmetric",
     "Unnormalized",
     "join",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from ..arrays import ArrayKind
 from ..errors import IsolatedPointsError
 from ..geometry.graph import NeighborGraph
 from ..geometry.transport import Connection
-from .laplacian import ConnectionLaplacian
+from .calibration import Generator
+from .laplacian import Laplacian
 from .moments import chebyshev_moments, sums_by
 from .storage import BlockMatrix
 
@@ -55,10 +56,10 @@ def row_sums(indptr: Tensor, values: Tensor) -> Tensor:
     return torch.segment_reduce(values.double(), "sum", offsets=indptr, unsafe=True)
 
 
-def refuse_faint(degree: Any) -> None:
-    """Refuse points whose degree, in an array or a tensor, is next to nothing."""
-    median = np.median(degree) if isinstance(degree, np.ndarray) else degree.median()
-    if faint := int((~(degree > FAINT * median)).sum()):
+def refuse_faint(degree: Tensor) -> None:
+    """Refuse points whose degree is next to nothing."""
+    faint = int((~(degree > FAINT * degree.median())).sum())
+    if faint:
         raise IsolatedPointsError(
             f"the kernel gives {faint} of {len(degree)} points no weight to speak of: their "
             "neighbours lie at the rim of its support. Use a larger eps, more neighbors, or a "
@@ -68,7 +69,7 @@ def refuse_faint(degree: Any) -> None:
 
 def edge_factors(graph: NeighborGraph, weights: Tensor, degree: Tensor, mass: Tensor) -> Tensor:
     r"""The weights :math:`w_{ij} / (m_i \deg_i \deg_j)` of an average, ``(e,)``."""
-    return (1.0 / (degree * mass))[graph.edge_rows] * (weights / degree[graph.tensors[1]])
+    return (1.0 / (degree * mass))[graph.rows] * (weights / degree[graph.indices])
 
 
 class Averages(NamedTuple):
@@ -90,14 +91,16 @@ class Averages(NamedTuple):
         and the mass :math:`m_i = \sum_j w_{ij}/(\deg_i \deg_j)`, which goes as one over the
         density: sums weighted by it are integrals over the manifold.
         """
-        indptr, indices, _ = graph.tensors
-        degree = row_sums(indptr, weights)
+        degree = row_sums(graph.indptr, weights)
         refuse_faint(degree)
         if normalization is None:
-            mass = row_sums(indptr, weights / degree[indices]) / degree
+            mass = row_sums(graph.indptr, weights / degree[graph.indices]) / degree
             return cls(edge_factors(graph, weights, degree, mass), mass, torch.ones_like(mass))
-        degree, mass, rate = (degree**power for power in astuple(normalization))
-        return cls(edge_factors(graph, weights, degree, mass), mass, rate, float(rate.max()))
+        scaling = degree**normalization.q
+        mass = degree**normalization.m
+        rate = degree**normalization.r
+        factors = edge_factors(graph, weights, scaling, mass)
+        return cls(factors, mass, rate, float(rate.detach().max()))
 
 
 def average_blocks(
@@ -105,13 +108,14 @@ def average_blocks(
 ) -> tuple[Tensor, Tensor]:
     """Columns and values of P, the maps of a connection times ``factors`` (e,), as ``BlockMatrix``
     stores them."""
-    (maps, det), cols = connection.tensors, graph.tensors[1]
+    maps = connection.values
+    cols = graph.indices
     factors = factors.to(maps.dtype)
+    if maps.ndim == 3:
+        return cols, factors[:, None, None] * maps
     if connection.rank == 1:
-        return cols, (factors * det)[:, None, None]
-    if connection.rank == 2:
-        return torch.where(det < 0, ~cols, cols), factors[:, None] * maps
-    return cols, factors[:, None, None] * maps
+        return cols, (factors * connection.det)[:, None, None]
+    return torch.where(connection.det < 0, ~cols, cols), factors[:, None] * maps
 
 
 def coordinate_moments(
@@ -123,101 +127,119 @@ def coordinate_moments(
     P averages functions. ``cloud`` (n,) holds the number of each point's cloud; by default there is
     one.
     """
-    indptr, cols, _ = graph.tensors
     order = torch.arange(len(x), dtype=torch.int32, device=x.device)
-    cloud = torch.zeros_like(graph.labels) if cloud is None else cloud
-    means = sums_by(graph.labels, x, graph.num_components) / torch.bincount(graph.labels)[:, None]
-    x = pad(x - means[graph.labels], (0, -x.shape[1] % 4))[
-        :, None, :
-    ]  # each component about its mean; fours are fast
+    components = graph.components
+    if cloud is None:
+        cloud = torch.zeros_like(components)
+    means = sums_by(components, x, graph.num_components) / torch.bincount(components)[:, None]
+    # each component about its mean; fours are fast
+    x = pad(x - means[components], (0, -x.shape[1] % 4))[:, None, :]
     share = averages.mass / sums_by(cloud, averages.mass, int(cloud.max()) + 1)[cloud]
-    matrix = BlockMatrix(indptr, cols, averages.factors[:, None, None], order)
+    matrix = BlockMatrix(graph.indptr, graph.indices, averages.factors[:, None, None], order)
     return chebyshev_moments(matrix, share, x, terms, groups=cloud)
 
 
-def lazy(part: ConnectionLaplacian, share: torch.Tensor) -> ConnectionLaplacian:
+def lazy(average: BlockMatrix, share: Tensor) -> BlockMatrix:
     """The average ``I + diag(share) (P - I)``, share (n,) in curve order: scaled rows, each with a
     diagonal block."""
     if bool((share == 1.0).all()):
-        return part
-    n, e, device = part.num_points, part.num_edges, part.device
+        return average
+    scales = torch.repeat_interleave(share, average.indptr.diff())
+    scales = scales.reshape(-1, *[1] * (average.values.ndim - 1))
+    return with_diagonal(replace(average, values=scales * average.values), 1.0 - share)
+
+
+def with_diagonal(average: BlockMatrix, diagonal: Tensor) -> BlockMatrix:
+    """P plus a diagonal (n,) in curve order, as the last block of each row."""
+    n = len(average.curve_order)
+    num_edges = len(average.cols)
+    device = average.values.device
     rows = torch.arange(n, device=device)
-    starts = torch.repeat_interleave(rows, part.indptr.diff())
-    edges = torch.arange(e, device=device) + starts
-    ends = part.indptr[1:] + rows
-    plane = part.values.ndim == 2  # cosine and sine
-    block = part.values.new_tensor([1.0, 0.0]) if plane else torch.eye(part.rank).to(part.values)
-    values = part.values.new_empty((e + n, *part.values.shape[1:]))
-    weights = share.reshape(-1, *[1] * (values.ndim - 1))
-    values[edges], values[ends] = weights[starts] * part.values, (1.0 - weights) * block
-    cols = part.cols.new_empty(e + n)
-    cols[edges], cols[ends] = part.cols, rows.to(part.cols.dtype)
-    indptr = part.indptr + torch.arange(n + 1, device=device)
-    return replace(part, indptr=indptr, cols=cols, values=values)
+    starts = torch.repeat_interleave(rows, average.indptr.diff())
+    edges = torch.arange(num_edges, device=device) + starts
+    ends = average.indptr[1:] + rows
+    if average.stores_turns:
+        unit = average.values.new_tensor([1.0, 0.0])  # cosine and sine
+    else:
+        unit = torch.eye(average.rank).to(average.values)
+    values = average.values.new_empty((num_edges + n, *average.values.shape[1:]))
+    values[edges] = average.values
+    values[ends] = diagonal.reshape(-1, *[1] * (values.ndim - 1)) * unit
+    cols = average.cols.new_empty(num_edges + n)
+    cols[edges] = average.cols
+    cols[ends] = rows.to(cols.dtype)
+    indptr = average.indptr + torch.arange(n + 1, device=device)
+    return replace(average, indptr=indptr, cols=cols, values=values)
 
 
 def assemble(
     graph: NeighborGraph,
     connection: Connection,
     averages: Averages,
+    *,
     scale: float,
-    order: Any,
+    curve_order: Tensor,
     kind: ArrayKind,
-    frames: Any = None,
+    frames: Tensor | None = None,
     terms: int = 1,
-) -> ConnectionLaplacian:
+) -> Laplacian:
     r"""The Laplacian of a graph and a connection, compactly in the wanted precision.
 
     ``graph``, ``connection``, ``averages`` and ``frames`` are in curve order; ``curve_order[k]`` is
     the user's index of the k-th point on the curve.
     """
     cols, values = average_blocks(graph, connection, averages.factors)
-    share, places = averages.mass / averages.rate, torch.as_tensor(order)
-    laplacian = ConnectionLaplacian(
-        indptr=graph.tensors[0],
+    share = averages.mass / averages.rate
+    mass = torch.zeros_like(share).index_copy(0, curve_order, share / share.sum())
+    average = BlockMatrix(
+        indptr=graph.indptr,
         cols=cols,
         values=values,
-        curve_order=places.int(),
-        mass=torch.empty_like(share).index_copy_(0, places, share / share.sum()).to(values.dtype),
-        scale=scale / averages.fastest,
-        rank=connection.rank,
+        curve_order=curve_order.int(),
+    )
+    laplacian = Laplacian(
+        average=lazy(average, (averages.rate / averages.fastest).to(values.dtype)),
+        mass=mass.to(values.dtype),
+        generator=Generator(scale / averages.fastest, terms),
         kind=kind,
         sorted_frames=frames,
-        terms=terms,
     )
-    return lazy(laplacian, (averages.rate / averages.fastest).to(values.dtype)).to(kind.device)
+    return laplacian.to(kind.device)
 
 
 def area_laplacian(
     graph: NeighborGraph,
     connection: Connection,
-    weights: np.ndarray,
-    areas: np.ndarray,
-    order: np.ndarray,
+    *,
+    weights: Tensor,
+    areas: Tensor,
+    curve_order: Tensor,
     kind: ArrayKind,
-    frames: np.ndarray | None = None,
-) -> ConnectionLaplacian:
+    frames: Tensor | None = None,
+) -> Laplacian:
     r"""The Laplacian :math:`A^{-1}(W - D)` of a mesh, with areas A of the vertices as mass; d = 1
     or 2.
 
     A few weights at boundaries may be negative: the spectral bound, by Gershgorin, is that of the
-    others. NumPy builds it on a single thread: the arrays are small, and threads of torch would
-    cost more than they save.
+    others.
     """
-    rows, n, ends, dtype = graph.rows, len(areas), graph.indptr[1:], kind.numpy_dtype
-    degree, positive = (np.bincount(rows, w, n) for w in (weights, np.maximum(weights, 0.0)))
+    degree = row_sums(graph.indptr, weights)
     refuse_faint(degree)
-    bound = float((positive / areas).max())
+    bound = float((row_sums(graph.indptr, weights.clamp_min(0.0)) / areas).max())
     rate = bound * areas
-    factors, (maps, det) = (weights / rate[rows]).astype(dtype), (connection.values, connection.det)
-    cols, values = np.where(det < 0, ~graph.indices, graph.indices), factors[:, None] * maps
-    if connection.rank == 1:
-        cols, values = graph.indices, (factors * det)[:, None, None]
-    diagonal = np.zeros((n, *values.shape[1:]), dtype)
-    diagonal.reshape(n, -1)[:, 0] = 1.0 - degree / rate
-    mass: np.ndarray = np.empty(n, dtype)
-    mass[order] = areas / areas.sum()
-    cols, values = np.insert(cols, ends, np.arange(n)), np.insert(values, ends, diagonal, axis=0)
-    arrays = graph.indptr + np.arange(n + 1), cols, values, order.astype(np.int32), mass
-    parts: Any = *map(torch.from_numpy, arrays), 1.0 / bound, connection.rank, kind, frames
-    return ConnectionLaplacian(*parts).to(kind.device)
+    cols, values = average_blocks(graph, connection, weights / rate[graph.rows])
+    mass = torch.zeros_like(areas).index_copy(0, curve_order, areas / areas.sum())
+    average = BlockMatrix(
+        indptr=graph.indptr,
+        cols=cols,
+        values=values,
+        curve_order=curve_order.int(),
+    )
+    laplacian = Laplacian(
+        average=with_diagonal(average, (1.0 - degree / rate).to(values.dtype)),
+        mass=mass.to(values.dtype),
+        generator=Generator(1.0 / bound),
+        kind=kind,
+        sorted_frames=frames,
+    )
+    return laplacian.to(kind.device)

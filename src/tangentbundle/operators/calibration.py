@@ -106,22 +106,32 @@ class SampleEnergy(Calibration):
         """Those of several clouds ``(b,)``, from moments ``(2 terms - 1, b)`` and scales of the
         kernel ``(b,)``."""
         lost = np.maximum(moments[0] - moments[1], np.finfo(float).tiny)
-        longest = np.minimum(
-            WINDOW[1], np.sqrt(moments[0] / lost) / 2
-        )  # between neighbourhoods and shape
-        factors, wide = np.ones(len(scale)), (moments[0] > moments[1]) & (longest > WINDOW[0])
-        gain = 2.0 ** (dim / 2)  # fluctuations left at time t have as many modes as t^(-d/2)
-        times = np.geomspace(WINDOW[0], longest[wide], 9)
-        short, long = (smooth_energy(moments[:, wide], factor * times) for factor in (1.0, 2.0))
-        limits = (gain * long - short) / (gain - 1) / (dim * scale[wide])
-        slopes = np.abs(np.diff(limits, axis=0) / np.diff(np.log(times), axis=0))
-        flattest = np.argmin(slopes, axis=0)[None]
-        kappa = np.take_along_axis((limits[1:] + limits[:-1]) / 2, flattest, axis=0)[0]
-        steady = (kappa > 0) & (
-            np.take_along_axis(slopes, flattest, axis=0)[0] < PLATEAU * np.abs(kappa - 1)
+        # between neighbourhoods and shape
+        longest = np.minimum(WINDOW[1], np.sqrt(moments[0] / lost) / 2)
+        has_window = (moments[0] > moments[1]) & (longest > WINDOW[0])
+        factors = np.ones(len(scale))
+        factors[has_window] = _plateau_factors(
+            moments[:, has_window], dim, scale[has_window], longest[has_window]
         )
-        factors[wide] = np.where(steady, kappa, 1.0)
         return factors
+
+
+def _plateau_factors(
+    moments: np.ndarray, dim: int, scale: np.ndarray, longest: np.ndarray
+) -> np.ndarray:
+    """The energy over d where it changes least with the diffusion time, up to the ``longest`` of
+    each cloud ``(b,)``; one where it has no plateau."""
+    times = np.geomspace(WINDOW[0], longest, 9)
+    energies = smooth_energy(moments, times)
+    later_energies = smooth_energy(moments, 2.0 * times)
+    gain = 2.0 ** (dim / 2)  # fluctuations left at time t have as many modes as t^(-d/2)
+    limits = (gain * later_energies - energies) / (gain - 1) / (dim * scale)
+    slopes = np.abs(np.diff(limits, axis=0) / np.diff(np.log(times), axis=0))
+    flattest = np.argmin(slopes, axis=0)[None]
+    kappa = np.take_along_axis((limits[1:] + limits[:-1]) / 2, flattest, axis=0)[0]
+    slope = np.take_along_axis(slopes, flattest, axis=0)[0]
+    is_steady = (kappa > 0) & (slope < PLATEAU * np.abs(kappa - 1))
+    return np.where(is_steady, kappa, 1.0)
 
 
 def smooth_energy(moments: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -148,7 +158,9 @@ def calibrated_scale(
     ``calibrate=False``."""
     if calibrate is False:
         return eps, 1
-    calibration = SampleEnergy() if calibrate is True else calibrate
+    calibration = calibrate
+    if calibrate is True:
+        calibration = SampleEnergy()
     if not isinstance(calibration, Calibration):
         raise InvalidInputError(
             f"calibrate must be False, or such as operators.SampleEnergy(), got {calibrate!r}."

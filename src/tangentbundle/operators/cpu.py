@@ -25,7 +25,9 @@ def fused_rows(
     blocks."""
     channels = signals[0].shape[2]
     for r in range(start, stop):
-        row, a, b = order[r], indptr[r], indptr[r + 1]
+        row = order[r]
+        a = indptr[r]
+        b = indptr[r + 1]
         later = order[min(r + AHEAD, order.shape[0] - 1)]
         k = 0
         while k + 32 <= channels:

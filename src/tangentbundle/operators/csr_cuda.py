@@ -24,7 +24,8 @@ def _rows_step(
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
     tile = tl.arange(0, ROWS * PADDED)
-    row, part = tl.program_id(0) * ROWS + tile // PADDED, tile % PADDED
+    row = tl.program_id(0) * ROWS + tile // PADDED
+    part = tile % PADDED
     real_row = (row < n) & (part < DIM)
     start = tl.load(indptr + row, mask=real_row, other=0)
     stop = tl.load(indptr + row + 1, mask=real_row, other=0)
@@ -86,7 +87,8 @@ def csr_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``BlockMatrix`` of blocks ``(e, d, d)``."""
     n, dim, channels = x.shape
     arguments, options = step_arguments(matrix, x, z, out, scalars, sources, targets)
-    lanes, padded = options["LANES"], triton.next_power_of_2(dim)
+    lanes = options["LANES"]
+    padded = triton.next_power_of_2(dim)
     rows = max(1, 256 // (padded * lanes))
     grid = triton.cdiv(n, rows), triton.cdiv(channels, lanes)
     with torch.cuda.device_of(x):

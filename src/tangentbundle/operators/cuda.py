@@ -17,9 +17,11 @@ import triton.language as tl
 
 from .storage import PAIRS
 
-LANES, PARTS = 32, 2
-"""Most channels side by side in a warp, and most such parts a program works on: values are read
-once for all."""
+LANES = 32
+"""Most channels side by side in a warp."""
+
+PARTS = 2
+"""Most tiles of so many channels that a program works on: values are read once for all."""
 
 
 @triton.jit
@@ -48,7 +50,8 @@ def _finish(
         )
     tl.store(y + where, result, mask=keep)
     for k in tl.static_range(TARGETS):
-        place, factors = targets + k * size + where, target_coef + k * TERMS
+        place = targets + k * size + where
+        factors = target_coef + k * TERMS
         total = tl.load(place, mask=keep, other=0.0) + tl.load(factors) * result
         if TERMS == 3:
             total += tl.load(factors + 1) * own + tl.load(factors + 2) * old
@@ -114,11 +117,14 @@ def _add(sums, columns, turns, signals, PARTS: tl.constexpr, UNROLL: tl.constexp
     for u in tl.static_range(UNROLL):
         new = ()  # type: tuple
         for r in tl.static_range(2):
-            c, s = turns[4 * u + 2 * r], turns[4 * u + 2 * r + 1]
+            c = turns[4 * u + 2 * r]
+            s = turns[4 * u + 2 * r + 1]
             flip = (columns[u] << r) < 0
-            other_c, minus_s = tl.where(flip, -c, c), tl.where(flip, s, -s)
+            other_c = tl.where(flip, -c, c)
+            minus_s = tl.where(flip, s, -s)
             for q in tl.static_range(PARTS):
-                x0, x1 = signals[2 * (PARTS * u + q)], signals[2 * (PARTS * u + q) + 1]
+                x0 = signals[2 * (PARTS * u + q)]
+                x1 = signals[2 * (PARTS * u + q) + 1]
                 sum0 = sums[2 * (PARTS * r + q)] + c[:, None] * x0
                 sum1 = sums[2 * (PARTS * r + q) + 1] + s[:, None] * x0
                 new += (sum0 + minus_s[:, None] * x1, sum1 + other_c[:, None] * x1)
@@ -206,7 +212,8 @@ def _block_step(
     lanes = tl.program_id(1) * LANES + tl.arange(0, LANES)
     inside = (lanes < C)[None, :]
     tile = tl.arange(0, STEPS * PAIRS * PADDED)
-    slot, part = tile // PADDED, tile % PADDED
+    slot = tile // PADDED
+    part = tile % PADDED
     start = tl.load(indptr + tl.program_id(0))
     stop = tl.load(indptr + tl.program_id(0) + 1)
     sum0 = tl.zeros((STEPS * PAIRS * PADDED, LANES), real)
@@ -276,60 +283,92 @@ def _copy_rows(
 def copy_rows(x: torch.Tensor, order: torch.Tensor, scatter: bool) -> torch.Tensor:
     """Signals ``(..., n, d, c)`` with their points in the given order; with ``scatter`` back from
     it."""
-    source, (n, d, c) = x.contiguous(), x.shape[-3:]
-    target, width = torch.empty_like(source), min(triton.next_power_of_2(d * c), 256)
-    grid = triton.cdiv(n, 1024 // width), source.numel() // max(n * d * c, 1)
+    source = x.contiguous()
+    target = torch.empty_like(source)
+    n, d, channels = x.shape[-3:]
+    numbers = d * channels
+    width = min(triton.next_power_of_2(numbers), 256)
+    rows = 1024 // width
+    grid = (triton.cdiv(n, rows), source.numel() // max(n * numbers, 1))
     with torch.cuda.device_of(x):
-        _copy_rows[grid](
-            source, target, order, n, d * c, SCATTER=scatter, ROWS=1024 // width, WIDTH=width
-        )
+        _copy_rows[grid](source, target, order, n, numbers, SCATTER=scatter, ROWS=rows, WIDTH=width)
     return target
 
 
 def _split(value: float) -> tuple[float, float]:
     """A float64 as two float32: Triton passes Python floats in single precision."""
-    high = float(np.float32(value))
-    return high, value - high
+    rounded = float(np.float32(value))
+    return rounded, value - rounded
 
 
 def step_arguments(matrix, x, z, out, scalars, sources, targets) -> tuple[list, dict]:
     """What all kernels of the fused step take first, and options of all."""
+    alpha, beta, gamma = scalars
     arguments = [matrix.indptr, matrix.cols, matrix.values, matrix.curve_order, x, z, out]
-    options = {"HAS_X": scalars[1] != 0.0, "HAS_Z": scalars[2] != 0.0}
+    channels = x.shape[2]
+    options = {
+        "HAS_X": beta != 0.0,
+        "HAS_Z": gamma != 0.0,
+        "C": channels,
+        "LANES": min(triton.next_power_of_2(channels), LANES),
+    }
     for name, extra in {"SOURCES": sources, "TARGETS": targets}.items():
-        arguments += [x, x] if extra is None else [extra.signals, extra.coefficients]
-        options[name] = 0 if extra is None else len(extra.coefficients)
-    options |= {"C": x.shape[2], "LANES": min(triton.next_power_of_2(x.shape[2]), LANES)}
-    return arguments + [part for value in scalars for part in _split(value)] + [
-        len(x),
-        x.numel(),
-    ], options
+        if extra is None:
+            arguments += [x, x]
+            options[name] = 0
+        else:
+            arguments += [extra.signals, extra.coefficients]
+            options[name] = len(extra.coefficients)
+    arguments += [*_split(alpha), *_split(beta), *_split(gamma), len(x), x.numel()]
+    return arguments, options
 
 
 def cuda_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     """The fused step of ``product.step`` for a ``SlicedMatrix``; nothing is waited for."""
     arguments, options = step_arguments(matrix, x, z, out, scalars, sources, targets)
-    options |= {
-        "TERMS": 1 if targets is None or targets.coefficients.ndim == 1 else 3,
-        "PAIRS": PAIRS,
-    }
-    (dim, channels), lanes, slices = x.shape[1:], options["LANES"], len(matrix.indptr) - 1
+    options["PAIRS"] = PAIRS
+    options["TERMS"] = 1
+    if targets is not None and targets.coefficients.ndim == 2:
+        options["TERMS"] = 3
     with torch.cuda.device_of(x):
-        if matrix.values.ndim == 3:
-            wide = max(x.numel(), matrix.values.numel()) >= 2**31
-            parts, steps = min(triton.cdiv(channels, lanes), PARTS), min(32 // lanes, 4)
-            unroll = (
-                2 if lanes > 8 and x.dtype == torch.float32 else 1
-            )  # more would need too many registers
-            options |= {"WIDE": wide, "PARTS": parts, "STEPS": steps, "UNROLL": unroll}
-            _plane_step[slices, triton.cdiv(channels, lanes * parts)](
-                *arguments, num_warps=1, **options
-            )
+        if matrix.stores_turns:
+            _launch_plane(matrix, x, arguments, options)
         else:
-            padded = triton.next_power_of_2(dim)
-            tile = PAIRS * padded * lanes
-            options |= {"DIM": dim, "PADDED": padded, "STEPS": max(1, min(4, 256 // tile))}
-            warps = max(1, min(8, tile // 256))
-            _block_step[slices, triton.cdiv(channels, lanes)](
-                *arguments, num_warps=warps, **options
-            )
+            _launch_blocks(matrix, x, arguments, options)
+
+
+def _launch_plane(matrix, x, arguments: list, options: dict) -> None:
+    """The kernel for d = 2."""
+    channels = x.shape[2]
+    lanes = options["LANES"]
+    tiles = min(triton.cdiv(channels, lanes), PARTS)
+    unroll = 1
+    if lanes > 8 and x.dtype == torch.float32:  # more would need too many registers
+        unroll = 2
+    grid = (len(matrix.indptr) - 1, triton.cdiv(channels, lanes * tiles))
+    _plane_step[grid](
+        *arguments,
+        **options,
+        WIDE=max(x.numel(), matrix.values.numel()) >= 2**31,
+        PARTS=tiles,
+        STEPS=min(32 // lanes, 4),
+        UNROLL=unroll,
+        num_warps=1,
+    )
+
+
+def _launch_blocks(matrix, x, arguments: list, options: dict) -> None:
+    """The kernel for any d."""
+    _, dim, channels = x.shape
+    lanes = options["LANES"]
+    padded = triton.next_power_of_2(dim)
+    tile = PAIRS * padded * lanes
+    grid = (len(matrix.indptr) - 1, triton.cdiv(channels, lanes))
+    _block_step[grid](
+        *arguments,
+        **options,
+        DIM=dim,
+        PADDED=padded,
+        STEPS=max(1, min(4, 256 // tile)),
+        num_warps=max(1, min(8, tile // 256)),
+    )

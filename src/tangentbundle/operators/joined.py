@@ -9,12 +9,12 @@ from functools import cached_property
 import torch
 
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
-from .base import LinearOperator
-from .laplacian import ConnectionLaplacian
+from .base import SquareOperator
+from .laplacian import Laplacian
 from .semigroup import Identity
 
 
-def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
+def join(operators: Sequence[SquareOperator]) -> Joined | Identity:
     """One operator on the points of all, one bundle after the other; nothing flows between them.
 
     Signals are concatenated along the points: ``torch.cat(signals, dim=-3)``, and
@@ -28,53 +28,66 @@ def join(operators: Sequence[LinearOperator]) -> Joined | Identity:
     >>> both.sizes, (both @ torch.randn(200, 2, 4, dtype=torch.float64)).shape
     ((80, 120), torch.Size([200, 2, 4]))
     """
-    if isinstance(operators, LinearOperator):
+    if isinstance(operators, SquareOperator):
         raise InvalidInputError("join takes a list of operators, got a single one.")
-    parts = tuple(
-        p
-        for operator in operators
-        for p in (operator.parts if isinstance(operator, Joined) else [operator])
-    )
-    if not parts:
+    flat: list = []
+    for operator in operators:
+        if isinstance(operator, SquareOperator):
+            flat.extend(operator.parts)
+        else:
+            flat.append(operator)
+    if not flat:
         raise InvalidInputError("join needs at least one operator, got an empty list.")
-    first = parts[0]
-    for part in parts:
-        if not isinstance(part, (ConnectionLaplacian, Identity)) or type(part) is not type(first):
-            raise InvalidInputError(
-                "join takes operators of one kind, Laplacians or identities, got "
-                f"{type(first).__name__} and {type(part).__name__}."
-            )
-        if part.rank != first.rank:
-            raise ShapeError(
-                f"joined bundles must have fibres of one dimension, got {first.rank} and "
-                f"{part.rank}."
-            )
-        if part.dtype != first.dtype:
-            raise DTypeError(
-                f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use "
-                ".to()."
-            )
-        if part.device != first.device:
-            raise DeviceError(
-                f"joined operators must share a device, got {first.device} and {part.device}: use "
-                ".to()."
-            )
-    if isinstance(first, Identity):
-        with torch.inference_mode(False):
-            mass = torch.cat([part.mass for part in parts])
-            sizes = tuple(n for part in parts for n in part.sizes)
-            return Identity(mass, first.rank, sizes, all(part.any_precision for part in parts))
-    return Joined(parts)  # type: ignore[arg-type]
+    for operator in flat:
+        _require_alike(operator, flat[0])
+    if isinstance(flat[0], Identity):
+        return _joined_identities(flat)
+    return Joined(tuple(flat))
 
 
-class Joined(LinearOperator):
+def _require_alike(part: SquareOperator, first: SquareOperator) -> None:
+    """Refuse an operator that cannot be joined with the first one."""
+    if not isinstance(part, Laplacian | Identity) or type(part) is not type(first):
+        raise InvalidInputError(
+            "join takes operators of one kind, Laplacians or identities, got "
+            f"{type(first).__name__} and {type(part).__name__}."
+        )
+    if part.rank != first.rank:
+        raise ShapeError(
+            f"joined bundles must have fibres of one dimension, got {first.rank} and {part.rank}."
+        )
+    if part.dtype != first.dtype:
+        raise DTypeError(
+            f"joined operators must share a dtype, got {first.dtype} and {part.dtype}: use .to()."
+        )
+    if part.device != first.device:
+        raise DeviceError(
+            f"joined operators must share a device, got {first.device} and {part.device}: use "
+            ".to()."
+        )
+
+
+def _joined_identities(identities: Sequence[Identity]) -> Identity:
+    """The identity on the points of all."""
+    sizes: tuple[int, ...] = ()
+    for identity in identities:
+        sizes += identity.sizes
+    with torch.inference_mode(False):
+        mass = torch.cat([identity.mass for identity in identities])
+    any_precision = all(identity.any_precision for identity in identities)
+    return Identity(mass, identities[0].rank, sizes, any_precision)
+
+
+class Joined(SquareOperator):
     """A block-diagonal operator; make it with ``join``. The mass of each part sums to one."""
 
-    def __init__(self, parts: tuple[ConnectionLaplacian, ...]) -> None:
-        self.parts = parts
+    has_fast_products = True
+
+    def __init__(self, parts: tuple[Laplacian, ...]) -> None:
+        self._parts = parts
         self.rank = parts[0].rank
         with torch.inference_mode(False), torch.enable_grad():
-            self.mass = torch.cat([p.mass for p in parts])
+            self.mass = torch.cat([part.mass for part in parts])
 
     def __repr__(self) -> str:
         return (
@@ -82,8 +95,13 @@ class Joined(LinearOperator):
         )
 
     @property
+    def parts(self) -> tuple[Laplacian, ...]:
+        """The Laplacians, one after the other."""
+        return self._parts
+
+    @property
     def sizes(self) -> tuple[int, ...]:
-        return tuple(p.num_points for p in self.parts)
+        return tuple(part.num_points for part in self.parts)
 
     @property
     def requires_grad(self) -> bool:
@@ -96,35 +114,30 @@ class Joined(LinearOperator):
     @cached_property
     def frames(self) -> torch.Tensor:
         """Tangent bases ``(n, D, d)`` of all parts."""
-        frames = [p.frames for p in self.parts]
-        dims = sorted({f.shape[1] for f in frames})
-        if len(dims) > 1:
+        frames = [part.frames for part in self.parts]
+        dimensions = sorted({bases.shape[1] for bases in frames})
+        if len(dimensions) > 1:
             raise ShapeError(
-                f"frames of bundles in spaces of different dimensions, {dims}, cannot be joined."
+                f"frames of bundles in spaces of different dimensions, {dimensions}, cannot be "
+                "joined."
             )
         with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
             return torch.cat(frames)
 
-    @cached_property
-    def slots(self) -> torch.Tensor:
-        """Where each point lies when every part is padded to the size of the largest, ``(n,)``."""
-        size = max(self.sizes)
-        with torch.inference_mode(False):
-            slots = [b * size + torch.arange(n) for b, n in enumerate(self.sizes)]
-            return torch.cat(slots).to(self.device)
-
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         self.require_fit(x)
-        return torch.cat(
-            [p.apply(piece) for p, piece in zip(self.parts, self.split(x), strict=True)], dim=-3
-        )
+        signals = self.split(x)
+        products = [part.apply(signal) for part, signal in zip(self.parts, signals, strict=True)]
+        return torch.cat(products, dim=-3)
 
     def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+        self,
+        device: torch.device | str | torch.dtype | None = None,
+        dtype: torch.dtype | None = None,
     ) -> Joined:
         """The same operator on another device or in another precision."""
-        return Joined(tuple(p.to(device, dtype) for p in self.parts))
+        return Joined(tuple(part.to(device, dtype) for part in self.parts))
 
     @property
     def spectral_interval(self) -> tuple[float, float]:
-        return 0.0, max(p.spectral_interval[1] for p in self.parts)
+        return 0.0, max(part.spectral_interval[1] for part in self.parts)

@@ -1,4 +1,4 @@
-r"""The connection Laplacian of a sampled bundle.
+r"""The Laplacian of a sampled bundle, a sheaf, a graph or a mesh: a function of one average P.
 
 .. math:: -\Delta = \frac{1}{c\,\epsilon} \sum_{k=1}^{terms} \frac{(I - P)^k}{k}, \qquad
           P = M^{-1} S, \qquad
@@ -7,7 +7,8 @@ r"""The connection Laplacian of a sampled bundle.
 
 The average P has its spectrum in [-1, 1], nearly that of the heat flow :math:`e^{c\epsilon\Delta}`.
 It is stored with the points sorted along a space-filling curve; signals go in and come back in the
-user's order.
+user's order. The formula is that of the connection Laplacian; ``assembly``, ``sheaf`` and
+``calculus`` build Laplacians from other weights and maps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import final
 
 import numpy as np
 import torch
@@ -25,30 +26,51 @@ from ..arrays import Array, ArrayKind, finite_where_seen, float_tensor, positive
 from ..errors import DTypeError, InvalidInputError, ShapeError
 from ..extras import use_triton
 from ..parallel import threads_by_size
-from .base import LinearOperator
+from . import chebyshev
+from .base import SquareOperator, fold, unfold
 from .calibration import Generator
+from .expansion import Band
 from .product import block_product
 from .spectrum import least_average, lowest_eigenpairs
-from .storage import BlockMatrix, SlicedMatrix
+from .storage import BlockMatrix, Layout, SlicedMatrix
+
+MAX_SIZES = {torch.float32: 1e30, torch.float64: 1e290}
+"""Largest Laplacians, and inverses of smallest ones, with which products do not overflow."""
+
+EIGENFIELD_TOLERANCE = 1e-9
+"""Residual of the eigenfields of the Fourier transform."""
+
+ALL_FREQUENCIES_SIZE = 2_000
+"""Up to this many rows (n d) the Fourier transform has all frequencies by default."""
+
+DEFAULT_FREQUENCIES = 128
+"""Frequencies of the Fourier transform of larger operators, by default."""
 
 _extending = threading.Lock()
 """Held while eigenfields are added to the cached ones: threads must not extend them in two ways."""
 
 
-@dataclass(eq=False, repr=False)
-class ConnectionLaplacian(LinearOperator):
+@final
+@dataclass(eq=False, repr=False, kw_only=True)
+class Laplacian(SquareOperator):
     r"""A negative semidefinite operator, self-adjoint in the mass inner product.
 
-    Made by ``TangentBundle.laplacian()``. On the scalar bundle (rank 1, identity transport) it is
-    the graph Laplacian with the sampling density removed, which converges to Laplace-Beltrami.
+    Built by ``TangentBundle.laplacian()``, ``Sheaf.laplacian()`` and others. On the scalar bundle
+    (rank 1, identity transport) it is the graph Laplacian with the sampling density removed, which
+    converges to Laplace-Beltrami.
 
-    Attributes: ``indptr``, ``cols``, ``values`` hold P in curve order (d = 2: two numbers an edge,
-    reflections marked by complemented columns; otherwise blocks), ``curve_order[k]`` is the user's
-    index of the k-th point on the curve, ``mass`` (n,) sums to one, ``scale`` is
-    :math:`c\,\epsilon`, ``rank`` the dimension of the fibres, ``frames`` (n, D, d) the
-    tangent bases in ambient space, for those who need them (with gradients, where those of the
-    bundle have some), ``generator`` what :math:`-\Delta` is as a function of P, with ``terms``
-    terms.
+    Attributes:
+        average: P along the curve; ``average.curve_order[k]`` is the user's index of the k-th point
+            on the curve.
+        mass: ``(n,)`` in the user's order; it sums to one.
+        generator: what :math:`-\Delta` is as a function of P, with ``scale`` :math:`c\,\epsilon`
+            and ``terms`` terms.
+        kind: the library, dtype and device of arrays that are returned.
+        sorted_frames: ``(n, D, d)``, the tangent bases in ambient space along the curve, for those
+            who need them (with gradients, where those of the bundle have some).
+        bound: of the eigenvalues of I - P, where it is known by construction.
+        gpu_layout: how P is stored on GPUs. Slices are faster; rows need no sorting, for blocks
+            that change with every step of training. An average that is ``in_place`` has rows.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0)).laplacian()
@@ -56,19 +78,20 @@ class ConnectionLaplacian(LinearOperator):
     [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
 
-    indptr: torch.Tensor
-    cols: torch.Tensor
-    values: torch.Tensor
-    curve_order: torch.Tensor
+    average: BlockMatrix
     mass: torch.Tensor
-    scale: float
-    rank: int
+    generator: Generator
     kind: ArrayKind
     sorted_frames: np.ndarray | torch.Tensor | None = None
-    terms: int = 1
+    bound: float | None = None
+    gpu_layout: Layout = Layout.SLICES
+
+    has_fast_products = True
 
     def __post_init__(self) -> None:
-        limit = 1e30 if self.dtype == torch.float32 else 1e290
+        self.rank = self.average.rank
+        self.num_edges = len(self.average.cols)  # directed edges
+        limit = MAX_SIZES[self.dtype]
         if not 1 / limit < self.scale < limit:
             raise InvalidInputError(
                 f"Delta is of size 1/{self.scale:.2g}, out of the range of {self.dtype}. Rescale "
@@ -76,16 +99,16 @@ class ConnectionLaplacian(LinearOperator):
             )
 
     @property
-    def num_edges(self) -> int:
-        """Directed edges."""
-        return len(self.cols)
+    def scale(self) -> float:
+        r"""The time :math:`c\,\epsilon` that one average stands for."""
+        return self.generator.scale
 
     @property
     def requires_grad(self) -> bool:
-        return self.values.requires_grad
+        return self.average.values.requires_grad
 
     @property
-    def adjoint(self) -> ConnectionLaplacian:
+    def adjoint(self) -> Laplacian:
         return self
 
     def __repr__(self) -> str:
@@ -95,115 +118,129 @@ class ConnectionLaplacian(LinearOperator):
             f"{str(self.dtype).removeprefix('torch.')}, {self.device})"
         )
 
+    # Products.
+
     @cached_property
-    def _form(self) -> BlockMatrix | SlicedMatrix:
-        """P for signals along the curve, in the form the device's kernels take; that of values that
-        learn is CSR."""
-        csr = BlockMatrix(self.indptr, self.cols, self.values, self.curve_order)
+    def stored(self) -> BlockMatrix:
+        """P for signals along the curve, in the layout that the device's kernels take; that of
+        values that learn is in rows."""
+        if self.gpu_layout is Layout.ROWS or self.requires_grad or not use_triton(self.device):
+            return self.average
         with torch.inference_mode(False):  # the cache must serve training, too
-            return (
-                SlicedMatrix.from_csr(csr)
-                if use_triton(self.device) and not self.requires_grad
-                else csr
-            )
-
-    @property
-    def curve(self) -> tuple[torch.Tensor, ...]:
-        """``indptr, cols, values, order, mass`` for signals along the curve."""
-        form = self._form
-        return form.indptr, form.cols, form.values, form.curve_order, self.mass
+            return SlicedMatrix.from_csr(self.average)
 
     @cached_property
-    def matrix(self) -> tuple[torch.Tensor, ...]:
+    def stored_in_user_order(self) -> BlockMatrix:
         """The same for signals in the user's order."""
         with torch.inference_mode(False):
-            form = self._form.in_user_order()
-        return form.indptr, form.cols, form.values, form.curve_order, self.mass
+            return self.stored.in_user_order()
 
-    @cached_property
-    def frames(self) -> torch.Tensor:
-        """Tangent bases ``(n, D, d)`` in the user's order, on the operator's device."""
-        if self.sorted_frames is None:
-            raise InvalidInputError(
-                "this operator knows no frames: the scalar bundle has none. Use the Laplacian of "
-                "a tangent bundle."
-            )
-        with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
-            frames = torch.as_tensor(self.sorted_frames).to(self.device, self.dtype)
-            return torch.zeros_like(frames).index_copy(0, self.curve_order.long(), frames)
+    def averaged(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
+        r""":math:`\alpha P x + \beta x` for a signal ``(n, d, c)`` in the user's order."""
+        self.require_fit(x)
+        matrix = self.average
+        if not matrix.in_place:
+            matrix = self.stored_in_user_order
+        return block_product(
+            matrix.indptr,
+            matrix.cols,
+            matrix.values,
+            matrix.curve_order,
+            self.mass,
+            x,
+            alpha,
+            beta,
+            matrix.layout.value,
+        )
 
-    @property
-    def generator(self) -> Generator:
-        r"""The function of P that :math:`-\Delta` is."""
-        return Generator(self.scale, self.terms)
+    def apply(self, x: torch.Tensor) -> torch.Tensor:
+        self.require_fit(x)
+        signal = fold(x)
+        *lower, last = self.generator.coefficients
+        if not lower:
+            return unfold(self.averaged(signal, last, -last), x.shape)
+        change = self.averaged(signal, 1.0, -1.0)
+        total = self.averaged(change, -last, lower.pop() + last)
+        for coefficient in reversed(lower):  # Horner's scheme in I - P
+            total = coefficient * change + self.averaged(total, -1.0, 1.0)
+        return unfold(total, x.shape)
+
+    def heat_step(self, x: torch.Tensor) -> torch.Tensor:
+        r"""An explicit step of heat flow, :math:`x + \Delta x`, for signals ``(n, d, c)``."""
+        if self.generator.terms > 1:
+            return x + self.apply(x)
+        rate = 1.0 / self.scale
+        return self.averaged(x, rate, 1.0 - rate)
+
+    # Chebyshev polynomials.
 
     @cached_property
     def largest_deficit(self) -> float:
-        """A bound of the eigenvalues of I - P, from a few Lanczos steps."""
+        """A bound of the eigenvalues of I - P, by construction or from a few Lanczos steps."""
+        if self.bound is not None:
+            return self.bound
         return 1.0 - least_average(self.to(dtype=torch.float64))
+
+    @property
+    def band(self) -> Band:
+        """The band of eigenvalues.
+
+        The upper end is rounded up so that the factors of the recurrence, 2/r and 2 - 2/r, are
+        exact in float32. Otherwise their rounding shifts all eigenvalues alike, an error that grows
+        with the diffusion time.
+        """
+        factor = np.float32(4.0 / self.largest_deficit)
+        return Band(self.generator, 2.0 / float(np.nextafter(factor, np.float32(0.0))))
+
+    def chebyshev_bank(self, coefficients: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        matrix = self.stored
+        band = self.band
+        return chebyshev.bank(
+            matrix.indptr,
+            matrix.cols,
+            matrix.values,
+            matrix.curve_order,
+            self.mass,
+            x,
+            coefficients,
+            band.middle,
+            band.radius,
+            matrix.layout.value,
+        )
+
+    def chebyshev_merge(self, coefficients: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        matrix = self.stored
+        band = self.band
+        return chebyshev.merge(
+            matrix.indptr,
+            matrix.cols,
+            matrix.values,
+            matrix.curve_order,
+            self.mass,
+            y,
+            coefficients,
+            band.middle,
+            band.radius,
+            matrix.layout.value,
+        )
 
     @property
     def spectral_interval(self) -> tuple[float, float]:
         return 0.0, self.generator(self.largest_deficit)
 
-    def average(self, x: torch.Tensor, alpha: float = 1.0, beta: float = 0.0) -> torch.Tensor:
-        r""":math:`\alpha P x + \beta x` for a signal ``(n, d, c)`` in the user's order."""
-        self.require_fit(x)
-        return block_product(*self.matrix, x, alpha, beta)
+    # Eigenfields.
 
-    def apply(self, x: torch.Tensor) -> torch.Tensor:
-        self.require_fit(x)
-        *lower, last = self.generator.coefficients
-        if not lower:
-            return unfold(self.average(fold(x), last, -last), x.shape)
-        change = self.average(fold(x), 1.0, -1.0)
-        total = self.average(change, -last, lower.pop() + last)
-        for coefficient in reversed(lower):  # Horner's scheme in I - P
-            total = coefficient * change + self.average(total, -1.0, 1.0)
-        return unfold(total, x.shape)
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Self:
-        """The same operator on another device or in another precision."""
-        if isinstance(device, torch.dtype):
-            device, dtype = None, device
-        device = self.device if device is None else torch.device(device)
-        dtype = self.dtype if dtype is None else dtype
-        if dtype not in (torch.float32, torch.float64):
-            raise DTypeError(f"dtype must be torch.float32 or torch.float64, got {dtype!r}.")
-        is_torch = self.kind.is_torch or device.type != "cpu"
-        return replace(
-            self,
-            indptr=self.indptr.to(device),
-            cols=self.cols.to(device),
-            values=self.values.to(device, dtype),
-            curve_order=self.curve_order.to(device),
-            mass=self.mass.to(device, dtype),
-            kind=ArrayKind(is_torch, dtype, device),
-        )
-
-    def to_scipy(self) -> sparse.csr_array:
-        r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order. Order 2 reaches
-        neighbours of neighbours."""
-        matrix, order = (
-            BlockMatrix(self.indptr, self.cols, self.values, self.curve_order),
-            self.curve_order.long(),
-        )
-        blocks = matrix.blocks().cpu().numpy()
-        columns, indptr = order[matrix.columns()].cpu().numpy(), self.indptr.cpu().numpy()
-        along = sparse.bsr_array((blocks, columns, indptr), shape=self.shape).tocsr()
-        places = (
-            torch.argsort(order)[:, None] * self.rank + torch.arange(self.rank, device=self.device)
-        ).flatten()
-        change = sparse.csr_array(
-            along[places.cpu().numpy()] - sparse.eye_array(self.shape[0], dtype=along.dtype)
-        )
-        *lower, last = map(along.dtype.type, self.generator.coefficients)
-        total = last * change
-        for coefficient in reversed(lower):
-            total = coefficient * change - change @ total
-        return sparse.csr_array(total)
+    @property
+    def in_double(self) -> Laplacian:
+        """The operator in float64, cached: so are its eigenfields."""
+        if self.dtype == torch.float64:
+            return self
+        cached = self.cache.get("double")
+        if cached is None:
+            with torch.inference_mode(False):
+                cached = self.to(dtype=torch.float64)
+            self.cache["double"] = cached
+        return cached
 
     @threads_by_size
     def spectrum(self, k: int, *, tol: float = 1e-9, seed: int = 0) -> tuple[Array, Array]:
@@ -215,37 +252,14 @@ class ConnectionLaplacian(LinearOperator):
         moving points or of a learned sheaf, is refused unless under ``torch.no_grad()``.
         """
         self.require_no_gradients()
-        values, fields = lowest_eigenpairs(self, self._count(k), tol=tol, seed=seed)
+        values, fields = lowest_eigenpairs(self, self._checked_count(k), tol=tol, seed=seed)
         return self.kind.wrap(values), self.kind.wrap(fields)
 
-    def _count(self, k: int) -> int:
+    def _checked_count(self, k: int) -> int:
         count = positive_integer(k, "k")
         if count > self.shape[0]:
             raise InvalidInputError(f"k must lie between 1 and n d = {self.shape[0]}, got {k}.")
         return count
-
-    def _fields(self, k: int) -> torch.Tensor:
-        """The ``k`` lowest eigenfields ``(n, d, k)`` in the operator's dtype, cached.
-
-        More of them extend the cached ones, whatever the eigensolver chooses within an eigenspace:
-        a transform stays a transform in the same fields.
-        """
-        k = self._count(k)
-        self.require_no_gradients()
-        with _extending:
-            cached = self.cache.get("fields")
-            if cached is None or cached.shape[-1] < k:
-                with torch.inference_mode(False):  # the cache must serve training, too
-                    values, fields = lowest_eigenpairs(self, k, tol=1e-9, seed=0)
-                    if cached is not None:
-                        overlap = torch.einsum(
-                            "n,ndi,ndj->ij", self.mass.double(), fields, cached.double()
-                        )
-                        rest = torch.linalg.qr(overlap, mode="complete")[0][:, cached.shape[-1] :]
-                        turn = torch.linalg.eigh(rest.T @ (values[:, None] * rest))[1]
-                        fields = torch.cat([cached.double(), fields @ (rest @ turn)], dim=-1)
-                    cached = self.cache["fields"] = fields.to(self.dtype)
-        return cached[:, :, :k]
 
     @threads_by_size
     def to_frequency(self, signal: Array, k: int | None = None) -> Array:
@@ -257,8 +271,12 @@ class ConnectionLaplacian(LinearOperator):
         """
         x, kind = self.check(signal)
         finite_where_seen(x, "signal")
-        count = k if k is not None else self.shape[0] if self.shape[0] <= 2_000 else 128
-        return kind.wrap(torch.einsum("n,ndk,...ndc->...kc", self.mass, self._fields(count), x))
+        if k is None:
+            k = self.shape[0]
+            if k > ALL_FREQUENCIES_SIZE:
+                k = DEFAULT_FREQUENCIES
+        fields = self._lowest_fields(k)
+        return kind.wrap(torch.einsum("n,ndk,...ndc->...kc", self.mass, fields, x))
 
     @threads_by_size
     def from_frequency(self, transform: Array) -> Array:
@@ -275,21 +293,87 @@ class ConnectionLaplacian(LinearOperator):
                 f"transform is {spectrum.dtype} but the operator is {self.dtype}; convert one."
             )
         finite_where_seen(spectrum, "transform")
-        return kind.wrap(
-            torch.einsum("ndk,...kc->...ndc", self._fields(spectrum.shape[-2]), spectrum)
+        fields = self._lowest_fields(spectrum.shape[-2])
+        return kind.wrap(torch.einsum("ndk,...kc->...ndc", fields, spectrum))
+
+    def _lowest_fields(self, k: int) -> torch.Tensor:
+        """The ``k`` lowest eigenfields ``(n, d, k)`` in the operator's dtype, cached."""
+        count = self._checked_count(k)
+        self.require_no_gradients()
+        with _extending:
+            cached = self.cache.get("fields")
+            if cached is None or cached.shape[-1] < count:
+                with torch.inference_mode(False):  # the cache must serve training, too
+                    cached = self._extended_fields(cached, count).to(self.dtype)
+                self.cache["fields"] = cached
+        return cached[:, :, :count]
+
+    def _extended_fields(self, cached: torch.Tensor | None, count: int) -> torch.Tensor:
+        """``count`` eigenfields that begin with the cached ones, whatever the eigensolver chooses
+        within an eigenspace: a transform stays a transform in the same fields."""
+        values, fields = lowest_eigenpairs(self, count, tol=EIGENFIELD_TOLERANCE, seed=0)
+        if cached is None:
+            return fields
+        known = cached.double()
+        overlap = torch.einsum("n,ndi,ndj->ij", self.mass.double(), fields, known)
+        complement = torch.linalg.qr(overlap, mode="complete")[0][:, known.shape[-1] :]
+        turn = torch.linalg.eigh(complement.T @ (values[:, None] * complement))[1]
+        return torch.cat([known, fields @ (complement @ turn)], dim=-1)
+
+    @cached_property
+    def frames(self) -> torch.Tensor:
+        """Tangent bases ``(n, D, d)`` in the user's order, on the operator's device."""
+        if self.sorted_frames is None:
+            raise InvalidInputError(
+                "this operator knows no frames: the scalar bundle has none. Use the Laplacian of "
+                "a tangent bundle."
+            )
+        with torch.inference_mode(False), torch.enable_grad():  # the cache must serve training, too
+            frames = torch.as_tensor(self.sorted_frames).to(self.device, self.dtype)
+            order = self.average.curve_order.long()
+            return torch.zeros_like(frames).index_copy(0, order, frames)
+
+    # Conversions.
+
+    def to(
+        self,
+        device: torch.device | str | torch.dtype | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Laplacian:
+        """The same operator on another device or in another precision."""
+        if isinstance(device, torch.dtype):
+            dtype = device
+            device = None
+        target = self.device
+        if device is not None:
+            target = torch.device(device)
+        precision = self.dtype
+        if dtype is not None:
+            precision = dtype
+        if precision not in MAX_SIZES:
+            raise DTypeError(f"dtype must be torch.float32 or torch.float64, got {precision!r}.")
+        is_torch = self.kind.is_torch or target.type != "cpu"
+        return replace(
+            self,
+            average=self.average.to(target, precision),
+            mass=self.mass.to(target, precision),
+            kind=ArrayKind(is_torch, precision, target),
         )
 
-
-def fold(x: torch.Tensor) -> torch.Tensor:
-    """Signal ``(..., n, d, c)`` to ``(n, d, b c)``: leading indices become channels."""
-    if x.ndim == 3:
-        return x
-    return x.movedim(-3, 0).movedim(-2, 1).reshape(x.shape[-3], x.shape[-2], -1)
-
-
-def unfold(y: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Undo ``fold`` for a signal of the given shape."""
-    if len(shape) == 3:
-        return y
-    n, d, channels = shape[-3:]
-    return y.reshape(n, d, *shape[:-3], channels).movedim(0, -2).movedim(0, -2)
+    def to_scipy(self) -> sparse.csr_array:
+        r"""The matrix :math:`\Delta`, ``(n d, n d)``, in the user's order. Order 2 reaches
+        neighbours of neighbours."""
+        order = self.average.curve_order.long()
+        blocks = self.average.blocks().cpu().numpy()
+        columns = order[self.average.columns()].cpu().numpy()
+        indptr = self.average.indptr.cpu().numpy()
+        along = sparse.bsr_array((blocks, columns, indptr), shape=self.shape).tocsr()
+        components = torch.arange(self.rank, device=self.device)
+        places = (torch.argsort(order)[:, None] * self.rank + components).flatten()
+        unit = sparse.eye_array(self.shape[0], dtype=along.dtype)
+        change = sparse.csr_array(along[places.cpu().numpy()] - unit)
+        *lower, last = map(along.dtype.type, self.generator.coefficients)
+        total = last * change
+        for coefficient in reversed(lower):
+            total = coefficient * change - change @ total
+        return sparse.csr_array(total)

@@ -1,45 +1,13 @@
-r"""The Chebyshev recurrence of an average, and its moments :math:`\langle x, T_m x \rangle`."""
+r"""Chebyshev moments :math:`\langle x, T_m x \rangle` of an average."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
-from .product import Extras, step
-
-
-def recurrence(
-    matrix: Any,
-    previous: torch.Tensor,
-    current: torch.Tensor,
-    terms: range,
-    middle: float = 0.0,
-    radius: float = 1.0,
-    targets: Callable[[int], Extras | None] = lambda m: None,
-) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield T_m x in turn for the consecutive m >= 1 in ``terms``, from the two terms before (T_0 x
-    twice for m = 1).
-
-    ``targets(m)`` gives the running sums that T_m x is added to. A yielded tensor is overwritten
-    two steps later.
-    """
-    buffers = [torch.empty_like(current), torch.empty_like(current)]
-    for m in terms:
-        factor = (1.0 if m == 1 else 2.0) / radius
-        out = buffers[m % 2]
-        step(
-            matrix,
-            current,
-            previous,
-            out,
-            (factor, -factor * middle, 0.0 if m == 1 else -1.0),
-            targets=targets(m),
-        )
-        previous, current = current, out
-        yield m, current
+from .product import recurrence
 
 
 def chebyshev_moments(
@@ -58,23 +26,28 @@ def chebyshev_moments(
     channels. Two come from each term:
     :math:`2 \langle T_a x, T_b x \rangle = \langle x, (T_{a+b} + T_{|a-b|})\, x \rangle`.
     """
-    weights, count = mass[:, None, None], 0 if groups is None else int(groups.max()) + 1
+    weights = mass[:, None, None]
 
     def product(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
         products = weights * a * b
-        if groups is not None:
-            return (
-                sums_by(groups, products.sum(dim=(1, 2), dtype=torch.float64), count).cpu().numpy()
-            )
-        return products.sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
+        if groups is None:
+            return products.sum(dim=(0, 1), dtype=torch.float64).cpu().numpy()
+        sums = products.sum(dim=(1, 2), dtype=torch.float64)
+        return sums_by(groups, sums, num_groups).cpu().numpy()
 
-    previous, squares, neighbors = x, [product(x, x)], []
+    num_groups = 0
+    if groups is not None:
+        num_groups = int(groups.max()) + 1
+    previous = x
+    squares = [product(x, x)]
+    neighbors = []
     for _, term in recurrence(matrix, x, x, range(1, terms), middle, radius):
         squares.append(product(term, term))
         neighbors.append(product(previous, term))
         previous = term
     moments = np.empty((2 * terms - 1, len(squares[0])))
-    moments[0::2], moments[1::2] = squares, np.array(neighbors).reshape(terms - 1, -1)
+    moments[0::2] = squares
+    moments[1::2] = np.array(neighbors).reshape(terms - 1, -1)
     moments[2:] = 2 * moments[2:] - np.resize(moments[:2], moments[2:].shape)
     return moments
 

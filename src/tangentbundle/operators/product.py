@@ -9,7 +9,7 @@ product, :math:`P^T = M P M^{-1}`: backward passes are the same step between two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -22,7 +22,10 @@ from ..extras import use_triton
 from ..memory import empty_like
 from ..parallel import run_ranges
 from ..transforms import is_transformed
-from .storage import BlockMatrix, is_sliced
+from .storage import BlockMatrix, Layout, matrix_of
+
+MIN_ROWS = 256
+"""Least number of rows of a product that are worth a thread."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,11 @@ def reference_step(matrix, x, z, out, scalars, sources=None, targets=None) -> No
     if sources is not None:
         y += torch.einsum("k,kndc->ndc", sources.coefficients, sources.signals)
     if targets is not None:
-        terms = torch.stack([y, x, z]) if targets.coefficients.ndim == 2 else y[None]
-        targets.signals.add_(
-            torch.einsum("kt,tndc->kndc", targets.coefficients.reshape(-1, len(terms)), terms)
-        )
+        terms = y[None]
+        if targets.coefficients.ndim == 2:
+            terms = torch.stack([y, x, z])
+        factors = targets.coefficients.reshape(-1, len(terms))
+        targets.signals.add_(torch.einsum("kt,tndc->kndc", factors, terms))
     out.copy_(y)
 
 
@@ -55,10 +59,18 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
     from .cpu import fused_rows  # imported when first needed: numba is slow to load
 
     real = x.numpy().dtype.type
-    none = Extras(x.new_empty((0, 0, 0, 0)), x.new_empty(0))
-    extras = [
-        t.numpy() for e in (sources or none, targets or none) for t in (e.signals, e.coefficients)
-    ]
+    alpha, beta, gamma = scalars
+    nothing = Extras(x.new_empty((0, 0, 0, 0)), x.new_empty(0))
+    if sources is None:
+        sources = nothing
+    if targets is None:
+        targets = nothing
+    extras = (
+        sources.signals.numpy(),
+        sources.coefficients.numpy(),
+        targets.signals.numpy(),
+        targets.coefficients.numpy(),
+    )
     run_ranges(
         fused_rows,
         len(matrix.curve_order),
@@ -66,9 +78,11 @@ def _cpu_step(matrix, x, z, out, scalars, sources=None, targets=None) -> None:
         matrix.curve_order.numpy(),
         (matrix.cols.numpy(), matrix.values.numpy()),
         (x.numpy(), z.numpy(), out.numpy()),
-        tuple(extras),
-        *(real(s) for s in scalars),
-        grain=256,
+        extras,
+        real(alpha),
+        real(beta),
+        real(gamma),
+        grain=MIN_ROWS,
     )
 
 
@@ -82,10 +96,19 @@ def reference_outer(
 def _cpu_outer(matrix, y, x, alpha, out) -> None:
     from .cpu import outer_rows
 
-    arrays = [
-        tensor.numpy() for tensor in (matrix.indptr, matrix.curve_order, matrix.cols, y, x, out)
-    ]
-    run_ranges(outer_rows, len(x), *arrays, out.numpy().dtype.type(alpha), grain=256)
+    total = out.numpy()
+    run_ranges(
+        outer_rows,
+        len(x),
+        matrix.indptr.numpy(),
+        matrix.curve_order.numpy(),
+        matrix.cols.numpy(),
+        y.numpy(),
+        x.numpy(),
+        total,
+        total.dtype.type(alpha),
+        grain=MIN_ROWS,
+    )
 
 
 @singledispatch
@@ -103,12 +126,14 @@ def step(
     Where Triton serves the device, the matrix mostly is in the sliced form of ``storage.py``. A
     matrix in files registers a step of its own.
     """
-    if is_sliced(matrix.indptr, matrix.curve_order):
+    if matrix.layout is Layout.SLICES:
         from .cuda import cuda_step as kernel
     elif use_triton(x.device):
         from .csr_cuda import csr_step as kernel
+    elif x.device.type == "cpu":
+        kernel = _cpu_step
     else:
-        kernel = _cpu_step if x.device.type == "cpu" else reference_step
+        kernel = reference_step
     kernel(matrix, x, z, out, scalars, sources, targets)
 
 
@@ -119,9 +144,43 @@ def add_outer(
     ``(n, d, c)``."""
     if use_triton(x.device):
         from .csr_cuda import csr_outer as kernel
+    elif x.device.type == "cpu":
+        kernel = _cpu_outer
     else:
-        kernel = _cpu_outer if x.device.type == "cpu" else reference_outer
+        kernel = reference_outer
     kernel(matrix, y, x, alpha, out)
+
+
+def recurrence(
+    matrix: Any,
+    previous: torch.Tensor,
+    current: torch.Tensor,
+    degrees: range,
+    middle: float = 0.0,
+    radius: float = 1.0,
+    targets: Mapping[int, Extras] | None = None,
+) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield T_m x in turn for the consecutive m >= 1 in ``degrees``, from the two terms before
+    (T_0 x twice for m = 1).
+
+    ``targets[m]`` are the running sums that T_m x is added to. A yielded tensor is overwritten
+    two steps later.
+    """
+    if targets is None:
+        targets = {}
+    buffers = [torch.empty_like(current), torch.empty_like(current)]
+    for m in degrees:
+        factor = 2.0 / radius
+        gamma = -1.0
+        if m == 1:
+            factor = 1.0 / radius
+            gamma = 0.0
+        out = buffers[m % 2]
+        scalars = (factor, -factor * middle, gamma)
+        step(matrix, current, previous, out, scalars, targets=targets.get(m))
+        previous = current
+        current = out
+        yield m, current
 
 
 def sort_rows(x: torch.Tensor, order: torch.Tensor, *, back: bool = False) -> torch.Tensor:
@@ -130,16 +189,22 @@ def sort_rows(x: torch.Tensor, order: torch.Tensor, *, back: bool = False) -> to
         from .cuda import copy_rows
 
         return copy_rows(x, order, scatter=back)
-    return (
-        torch.empty_like(x).index_copy_(x.ndim - 3, order.long(), x)
-        if back
-        else x.index_select(-3, order)
-    )
+    if back:
+        return torch.empty_like(x).index_copy_(x.ndim - 3, order.long(), x)
+    return x.index_select(-3, order)
 
 
 LIBRARY = torch.library.Library("tangentbundle", "DEF")
 """``torch.library.custom_op`` would do the same, but its first call imports the complete compiler:
 1.5 seconds."""
+
+
+CONSTANT = (0, 1, 3, 4)
+"""Inputs of the operators below that their outputs do not depend on smoothly: places of blocks, and
+the mass, which transposes alone need."""
+
+SIGNAL = 5
+"""The input of the operators below that is their signal; it follows the tensors of the matrix."""
 
 
 def torch_op(function: Callable[..., Any]) -> Any:
@@ -175,24 +240,15 @@ def describe(
     channels where the operator treats these alike. Other batches (of coefficients, or of an
     operator that sums over channels) are taken one by one.
     """
-    signal = 5
 
     def rule(info: Any, in_dims: Any, *args: Any) -> Any:
         batched = [i for i, dim in enumerate(in_dims) if dim is not None]
-        if by_channel and batched == [signal]:
-            x = args[signal].movedim(in_dims[signal], -2)
-            y = apply(*args[:signal], x.flatten(-2), *args[signal + 1 :])
+        if by_channel and batched == [SIGNAL]:
+            x = args[SIGNAL].movedim(in_dims[SIGNAL], -2)
+            y = apply(*args[:SIGNAL], x.flatten(-2), *args[SIGNAL + 1 :])
             return y.unflatten(-1, x.shape[-2:]).movedim(-2, 0), 0
-        parts = [
-            apply(
-                *(
-                    a.select(dim, r) if dim is not None else a
-                    for a, dim in zip(args, in_dims, strict=True)
-                )
-            )
-            for r in range(info.batch_size)
-        ]
-        return torch.stack(parts), 0
+        outputs = [apply(*_replica(args, in_dims, r)) for r in range(info.batch_size)]
+        return torch.stack(outputs), 0
 
     class Transformed(torch.autograd.Function):
         """The same operator for ``torch.func`` and forward mode."""
@@ -234,6 +290,17 @@ def describe(
     return apply
 
 
+def _replica(args: Sequence, in_dims: Sequence, index: int) -> list:
+    """The arguments of one replica in ``torch.vmap``."""
+    selected = []
+    for value, dim in zip(args, in_dims, strict=True):
+        if dim is None:
+            selected.append(value)
+        else:
+            selected.append(value.select(dim, index))
+    return selected
+
+
 def sum_of_tangents(
     function: Callable, inputs: Sequence, tangents: Sequence, linear: Sequence[int]
 ) -> Tensor:
@@ -252,38 +319,38 @@ def sum_of_tangents(
     return sum(terms[1:], terms[0])
 
 
-CONSTANT = (0, 1, 3, 4)
-"""Inputs of the operators below that their outputs do not depend on smoothly: places of blocks, and
-the mass, which transposes alone need."""
-
-
 @torch_op
 def block_product(
     indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
-    x: Tensor, alpha: float, beta: float,
+    x: Tensor, alpha: float, beta: float, layout: str,
 ) -> Tensor:  # fmt: skip
     """``alpha P x + beta x`` for a signal ``(n, d, c)``, differentiable in x and in the values."""
     x = x.contiguous()
     y = empty_like(x)
-    step(BlockMatrix(indptr, cols, values, order), x, x, y, (alpha, beta, 0.0))
+    step(matrix_of(indptr, cols, values, order, layout), x, x, y, (alpha, beta, 0.0))
     return y
 
 
 def _keep_matrix(ctx, inputs, output):
-    *matrix, x, ctx.alpha, ctx.beta = inputs
-    ctx.save_for_backward(*matrix, x if ctx.needs_input_grad[2] else None)
+    *matrix, x, alpha, beta, layout = inputs
+    ctx.alpha = alpha
+    ctx.beta = beta
+    ctx.layout = layout
+    signal = None
+    if ctx.needs_input_grad[2]:
+        signal = x
+    ctx.save_for_backward(*matrix, signal)
 
 
 def _forward(inputs, tangents):
-    indptr, cols, values, order, mass, x, alpha, beta = inputs
-    terms = []
+    indptr, cols, values, order, mass, x, alpha, beta, layout = inputs
+    total = torch.zeros_like(x)
     if tangents[5] is not None:
-        terms.append(block_product(indptr, cols, values, order, mass, tangents[5], alpha, beta))
+        total = block_product(indptr, cols, values, order, mass, tangents[5], alpha, beta, layout)
     if tangents[2] is not None:
-        terms.append(
-            block_product(indptr, cols, tangents[2].contiguous(), order, mass, x, alpha, 0.0)
-        )
-    return sum(terms[1:], terms[0]) if terms else torch.zeros_like(x)
+        change = tangents[2].contiguous()
+        total = total + block_product(indptr, cols, change, order, mass, x, alpha, 0.0, layout)
+    return total
 
 
 def _backward(ctx, grad):
@@ -293,8 +360,9 @@ def _backward(ctx, grad):
     if ctx.needs_input_grad[2]:
         grad_values = outer(*matrix, mass, grad, x, ctx.alpha)
     if ctx.needs_input_grad[5]:
-        grad_x = weight * block_product(*matrix, mass, grad / weight, ctx.alpha, ctx.beta)
-    return None, None, grad_values, None, None, grad_x, None, None
+        scaled = grad / weight
+        grad_x = weight * block_product(*matrix, mass, scaled, ctx.alpha, ctx.beta, ctx.layout)
+    return None, None, grad_values, None, None, grad_x, None, None, None
 
 
 @torch_op
@@ -302,8 +370,8 @@ def outer(
     indptr: Tensor, cols: Tensor, values: Tensor, order: Tensor, mass: Tensor,
     y: Tensor, x: Tensor, alpha: float,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``<y, alpha P x>`` in the blocks of P: ``alpha y_i x_j^T``, summed over
-    channels.
+    """The gradient of ``<y, alpha P x>`` in the blocks of P, which is stored in rows:
+    ``alpha y_i x_j^T``, summed over channels.
 
     ``values`` gives its shape alone.
     """
@@ -313,7 +381,8 @@ def outer(
 
 
 def _keep_signals(ctx, inputs, output):
-    *tensors, ctx.alpha = inputs
+    *tensors, alpha = inputs
+    ctx.alpha = alpha
     ctx.save_for_backward(*tensors)
 
 
@@ -321,13 +390,18 @@ def _outer_backward(ctx, grad):
     """Blocks change with maps, and keep P self-adjoint: so is the matrix with the blocks
     ``grad``."""
     indptr, cols, _, order, mass, y, x = ctx.saved_tensors
-    grad_y, grad_x = (
-        block_product(indptr, cols, grad.contiguous(), order, mass, signal, ctx.alpha, 0.0)
-        if needed
-        else None
-        for signal, needed in ((x, ctx.needs_input_grad[5]), (y, ctx.needs_input_grad[6]))
-    )
-    return (None,) * 5 + (grad_y, grad_x, None)
+    blocks = grad.contiguous()
+
+    def product(signal: Tensor) -> Tensor:
+        layout = Layout.ROWS.value
+        return block_product(indptr, cols, blocks, order, mass, signal, ctx.alpha, 0.0, layout)
+
+    grad_y = grad_x = None
+    if ctx.needs_input_grad[5]:
+        grad_y = product(x)
+    if ctx.needs_input_grad[6]:
+        grad_x = product(y)
+    return None, None, None, None, None, grad_y, grad_x, None
 
 
 def _outer_forward(inputs, tangents):

@@ -1,5 +1,5 @@
 """What the Laplacian of a sheaf is made of: its graph, which is computed once, and degrees to
-divide by."""
+divide by. ``Sheaf.laplacian`` builds it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch
 from ..arrays import Array, float_tensor, host, positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..memory import require_memory
-from .laplacian import ConnectionLaplacian
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +56,9 @@ class SheafGraph:
             )
         index = index.astype(np.int64)
         largest = int(index.max(initial=-1))
-        n = positive_integer(largest + 1 if num_nodes is None else num_nodes, "num_nodes")
+        if num_nodes is None:
+            num_nodes = largest + 1
+        n = positive_integer(num_nodes, "num_nodes")
         require_memory(64.0 * n, f"a graph of {n} vertices", "Number the vertices from 0 on.")
         if largest >= n:
             raise InvalidInputError(f"edges must join vertices 0 to {n - 1}, got vertex {largest}.")
@@ -65,18 +66,33 @@ class SheafGraph:
             raise InvalidInputError(
                 "edge_index lists an edge twice in one direction: add up duplicates first."
             )
-        low, high = np.sort(index, axis=0)
-        listings = np.sort(np.unique(low * n + high, return_index=True)[1])
-        listings = listings[low[listings] < high[listings]]
+        listings = _first_listings(index, n)
         source, target = index[:, listings]
-        rows, cols = (
-            np.concatenate([np.arange(n), *ends]) for ends in ((target, source), (source, target))
-        )
+        vertices = np.arange(n)
+        rows = np.concatenate([vertices, target, source])
+        cols = np.concatenate([vertices, source, target])
         slots = np.lexsort((cols, rows))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-        cols, order = cols[slots].astype(np.int32), np.arange(n, dtype=np.int32)
-        arrays = np.stack([source, target], axis=1), listings, indptr, cols, slots, order
-        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
+
+        def tensor(array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array).to(device)
+
+        return cls(
+            edges=tensor(np.stack([source, target], axis=1)),
+            listings=tensor(listings),
+            indptr=tensor(indptr),
+            cols=tensor(cols[slots].astype(np.int32)),
+            slots=tensor(slots),
+            curve_order=tensor(vertices.astype(np.int32)),
+        )
+
+
+def _first_listings(index: np.ndarray, n: int) -> np.ndarray:
+    """The places ``(m,)`` at which each edge is first listed, in one direction or the other; self
+    loops are left out."""
+    ends = np.sort(index, axis=0)
+    listings = np.sort(np.unique(ends[0] * n + ends[1], return_index=True)[1])
+    return listings[ends[0, listings] < ends[1, listings]]
 
 
 @dataclass(frozen=True)
@@ -150,41 +166,13 @@ def inverse_root(a: torch.Tensor) -> torch.Tensor:
     """
     with torch.no_grad():
         values, basis = torch.linalg.eigh(a)
-        roots = torch.where(
-            values > values[..., -1:] * (len(basis[0]) * torch.finfo(a.dtype).eps), values, 0.0
-        ).sqrt()
-        x, unit = (
-            (basis * f[..., None, :]) @ basis.mT
-            for f in (torch.where(roots > 0, 1 / roots, 0.0), roots > 0)
-        )
+        rounding = len(basis[0]) * torch.finfo(a.dtype).eps
+        roots = torch.where(values > values[..., -1:] * rounding, values, 0.0).sqrt()
+        inverses = torch.where(roots > 0, 1 / roots, 0.0)
+        x = (basis * inverses[..., None, :]) @ basis.mT
+        unit = (basis * (roots > 0)[..., None, :]) @ basis.mT
         sums = roots[..., :, None] + roots[..., None, :]
         weights = torch.where(sums > 0, 1 / sums, 0.0)
     for _ in range(2):
         x = x + basis @ (weights * (basis.mT @ (unit - x @ a @ x) @ basis)) @ basis.mT
     return x
-
-
-class SheafLaplacian(ConnectionLaplacian):
-    r"""The operator :math:`-L = -\delta^T \delta \le 0` of a sheaf, from ``Sheaf.laplacian()``.
-
-    It is stored as a connection Laplacian is, :math:`-L = (P - I)/s` with :math:`P = I - s L` and
-    1/s a bound of the spectrum of L, so that all filters and networks run on it. Its mass is 1/n:
-    the paper's inner product of sheaf signals. Gradients reach the restriction maps and weights
-    through ``values``.
-    """
-
-    largest_deficit = 1.0
-    """By construction: no look at the spectrum, which changes while maps learn."""
-
-    @property
-    def matrix(self) -> tuple[torch.Tensor, ...]:
-        """``indptr, cols, values, order, mass`` in CSR form on all devices: nothing is sorted when
-        maps change."""
-        return self.indptr, self.cols, self.values, self.curve_order, self.mass
-
-    curve = matrix
-
-    def heat_step(self, x: torch.Tensor) -> torch.Tensor:
-        """An explicit step of heat flow, ``(I - L) x``, for signals ``(n, d, c)``: one product."""
-        bound = 1.0 / self.generator.scale
-        return self.average(x, bound, 1.0 - bound)

@@ -61,13 +61,16 @@ class _Emitter:
         """-x where an integer is negative, else x: two bit operations, negligible next to the
         sums."""
         bits = ir.IntType(8 * self.align)
-        wide = sign if sign.type == bits else self.b.sext(sign, bits)
-        mask = self.splat(self.b.and_(wide, ir.Constant(bits, 1 << (bits.width - 1))))
+        extended = sign
+        if sign.type != bits:
+            extended = self.b.sext(sign, bits)
+        mask = self.splat(self.b.and_(extended, ir.Constant(bits, 1 << (bits.width - 1))))
         return self.b.bitcast(self.b.xor(self.b.bitcast(x, mask.type), mask), self.vector)
 
     def prefetch(self, pointer, offset):
         """Ask for the cache lines of ``width`` consecutive numbers."""
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        byte = ir.IntType(8).as_pointer()
+        word = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
         function = cgutils.get_or_insert_function(self.b.module, kind, "llvm.prefetch.p0")
         options = [ir.Constant(word, k) for k in (0, 3, 1)]  # for reading, into all levels, data
@@ -113,7 +116,8 @@ def _tile(width):
         typingctx, matrix, signals, extras, row, later, start, stop, channel, alpha, beta, gamma
     ):
         def codegen(context, builder, signature, args):
-            kinds, values = [], []
+            kinds = []
+            values = []
             for kind, group in zip(signature.args[:3], args[:3], strict=True):
                 kinds += list(kind)
                 values += cgutils.unpack_tuple(builder, group, len(kind))
@@ -122,7 +126,8 @@ def _tile(width):
             emit(em, _Row(em, kinds, values, args[3:8], args[8:]))
             return context.get_dummy_value()
 
-        places, scalars = (types.int64,) * 5, (signals[0].dtype,) * 3
+        places = (types.int64,) * 5
+        scalars = (signals[0].dtype,) * 3
         return types.void(matrix, signals, extras, *places, *scalars), codegen
 
     return tile
@@ -154,7 +159,8 @@ class _Row:
 
         points, self.dims, self.channels = shape(2)
         self.size = em.b.mul(em.b.mul(points, self.dims), self.channels)
-        self.num_sources, self.num_targets = shape(6)[0], shape(8)[0]
+        self.num_sources = shape(6)[0]
+        self.num_targets = shape(8)[0]
         self.last_edge = em.b.sub(shape(0)[0], em.const(1))
 
 
@@ -185,7 +191,9 @@ def _finish(em, total, component, r):
 
     em.prefetch(r.y, place(r.later))
     where = place(r.row)
-    alpha, beta, gamma = (em.splat(s) for s in r.scalars)
+    alpha = em.splat(r.scalars[0])
+    beta = em.splat(r.scalars[1])
+    gamma = em.splat(r.scalars[2])
     result = em.fma(alpha, total, b.fmul(beta, em.load(r.x, where)))
     result = em.fma(gamma, em.load(r.z, where), result)
     k, sums, blocks = em.loop(em.const(0), r.num_sources, [result])
@@ -211,7 +219,8 @@ def _emit_plane(em, r):
     pair = b.mul(index, em.const(2))
     c = em.splat(b.load(b.gep(r.weights, [pair])))
     s = em.splat(b.load(b.gep(r.weights, [b.add(pair, em.const(1))])))
-    x0, x1 = em.load(r.x, first), em.flip(em.load(r.x, b.add(first, r.channels)), code)
+    x0 = em.load(r.x, first)
+    x1 = em.flip(em.load(r.x, b.add(first, r.channels)), code)
     terms = [
         (c, x0),
         (s, x1),

@@ -1,4 +1,4 @@
-"""Eigenpairs and spectral bounds of the connection Laplacian, without a dense matrix."""
+"""Eigenpairs and spectral bounds of a Laplacian, without a dense matrix."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import splu
 
 from ..errors import ConvergenceError
 from ..memory import device_memory, require_memory
-from .base import MAX_DENSE_SIZE
-from .moments import recurrence
-from .product import sort_rows, step
-from .storage import BlockMatrix, along_curve
+from .lanczos import BOUND_MARGIN, ritz_values
+from .methods import MAX_DENSE_SIZE
+from .product import recurrence, sort_rows, step
 
 if TYPE_CHECKING:
-    from .laplacian import ConnectionLaplacian
+    from .laplacian import Laplacian
 
 DENSE_SIZE = 600
 """Up to this many rows a dense eigensolver is faster and certain."""
 
 GROWTH = 14.0
 """Logarithm of the greatest amplification of one filter: more would cost digits."""
+
+MIN_FILTER_DEGREE = 8
+"""Least degree of one filter: fewer products are not worth the orthogonalisation that follows."""
+
+MAX_FILTER_DEGREE = 160
+"""Largest degree of one filter: eigenvalues close to the cut are better separated in rounds."""
 
 MAX_FACTORIZED_EDGES = 7.5
 """Stored edges a point up to which an operator is factorized. Meshes have 7 (by Euler's formula),
@@ -50,7 +54,7 @@ of the weights, the masses and the transport maps, and a margin."""
 
 @torch.no_grad()
 def lowest_eigenpairs(
-    laplacian: ConnectionLaplacian, k: int, *, tol: float, seed: int
+    laplacian: Laplacian, k: int, *, tol: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     r"""Eigenvalues of :math:`-\Delta` ascending, and mass-orthonormal fields ``(n, d, k)``;
     residuals below tol.
@@ -69,30 +73,42 @@ def lowest_eigenpairs(
     rounding = max(tol, MIN_TOLERANCE, WEIGHT_ROUNDING * torch.finfo(laplacian.dtype).eps)
     laplacian = in_double_precision(laplacian)
     if laplacian.num_edges <= MAX_FACTORIZED_EDGES * laplacian.num_points:
-        inverse = Inverse(laplacian)
-        interval = (0.0, 1.0)
-        values, fields = _filtered_subspace(
-            inverse, inverse.root, interval, laplacian.rank, k, tol, seed
-        )
-        deficits, fields = (
-            (inverse.shift * (1.0 / values - 1.0)).to(laplacian.device),
-            fields.to(laplacian.device),
-        )
+        deficits, fields = _lowest_by_factorization(laplacian, k, tol=tol, seed=seed)
     else:
-        indptr, cols, values, order, mass = laplacian.curve
-        matrix = along_curve(indptr, cols, values, order)
-        root = mass.index_select(0, order).sqrt()[:, None, None]
-        interval = interval_of_average(laplacian)
-        values, fields = _filtered_subspace(matrix, root, interval, laplacian.rank, k, tol, seed)
-        deficits = 1.0 - values
-        fields = sort_rows(fields, order, back=True)
-    if laplacian.terms > 1 and float(deficits.min()) < -1.0:
+        deficits, fields = _lowest_by_products(laplacian, k, tol=tol, seed=seed)
+    if laplacian.generator.terms > 1 and float(deficits.min()) < -1.0:
         raise ConvergenceError(
             "expected an average with eigenvalues of at most 2, where those of the operator are in "
             f"the opposite order, got {1.0 - float(deficits.min()):.3g}: neighbourhoods are larger "
             "than the radius of negative curvature. Use more points, denoise them, or give ricci."
         )
     return laplacian.generator(_without_rounding(deficits, rounding)), fields
+
+
+def _lowest_by_factorization(
+    laplacian: Laplacian, k: int, *, tol: float, seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The least eigenvalues of I - P and their fields, with a factorization of the matrix."""
+    inverse = Inverse(laplacian)
+    values, fields = _filtered_subspace(
+        inverse, inverse.root, (0.0, 1.0), laplacian.rank, k, tol=tol, seed=seed
+    )
+    deficits = inverse.shift * (1.0 / values - 1.0)
+    return deficits.to(laplacian.device), fields.to(laplacian.device)
+
+
+def _lowest_by_products(
+    laplacian: Laplacian, k: int, *, tol: float, seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The least eigenvalues of I - P and their fields, with products alone."""
+    order = laplacian.stored.curve_order
+    matrix = laplacian.stored.along_curve()
+    root = laplacian.mass.index_select(0, order).sqrt()[:, None, None]
+    interval = interval_of_average(laplacian)
+    values, fields = _filtered_subspace(
+        matrix, root, interval, laplacian.rank, k, tol=tol, seed=seed
+    )
+    return 1.0 - values, sort_rows(fields, order, back=True)
 
 
 def _without_rounding(values: torch.Tensor, rounding: float) -> torch.Tensor:
@@ -104,18 +120,21 @@ class Inverse:
     r"""The matrix :math:`s (s + I - P)^{-1}` in the user's order, by a sparse factorization on the
     CPU."""
 
-    def __init__(self, laplacian: ConnectionLaplacian) -> None:
-        part = replace(laplacian.to("cpu"), terms=1)
+    def __init__(self, laplacian: Laplacian) -> None:
+        linear = replace(laplacian.generator, terms=1)
+        part = replace(laplacian.to("cpu"), generator=linear)
+        rows = part.shape[0]
         self.root = part.mass.sqrt()[:, None, None]
         weights = self.root.flatten().repeat_interleave(part.rank).numpy()
         deficit = (-part.scale * weights[:, None]) * part.to_scipy() / weights
-        self.shift = (
-            float(deficit.diagonal() @ weights**2) / part.shape[0]
-        )  # about one, in units of one over the area
-        shifted = (deficit + self.shift * sparse.eye_array(part.shape[0])).tocsc()
-        options = {"SymmetricMode": True}
+        # about one, in units of one over the area
+        self.shift = float(deficit.diagonal() @ weights**2) / rows
+        shifted = (deficit + self.shift * sparse.eye_array(rows)).tocsc()
         self.factors = splu(
-            shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+            shifted,
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
         )
 
 
@@ -133,6 +152,7 @@ def _filtered_subspace(
     interval: tuple[float, float],
     d: int,
     k: int,
+    *,
     tol: float,
     seed: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -155,8 +175,9 @@ def _filtered_subspace(
         step(matrix, fields, fields, images, (1.0, 0.0, 0.0))
         images = (images * root).flatten(0, 1)
         ritz = basis.T @ images
-        values, turn = torch.linalg.eigh((ritz + ritz.T) / 2)
-        values, turn = values.flip(0), turn.flip(1)
+        ascending, vectors = torch.linalg.eigh((ritz + ritz.T) / 2)
+        values = ascending.flip(0)
+        turn = vectors.flip(1)
         basis = basis @ turn
         residual = torch.linalg.vector_norm(images @ turn[:, :k] - basis[:, :k] * values[:k], dim=0)
         fields = (basis.reshape(n, d, width) / root).contiguous()
@@ -179,50 +200,56 @@ def _width(size: int, k: int) -> int:
 
 
 @torch.no_grad()
-def asymmetry(laplacian: ConnectionLaplacian) -> float:
+def asymmetry(laplacian: Laplacian) -> float:
     r"""How far P is from self-adjoint: :math:`|\langle P f, g \rangle - \langle f, P g \rangle|`
     for random fields, in units of their norms and of the mean coupling, which falls as
     :math:`1/\sqrt{n d}`.
     """
     noise = torch.Generator().manual_seed(0)
     shape = (laplacian.num_points, laplacian.rank, ASYMMETRY_PROBES)
-    fields = [torch.randn(shape, generator=noise, dtype=torch.float64) for _ in range(2)]
-    f, g = (field.to(laplacian.device, laplacian.dtype) for field in fields)
-    forth = laplacian.inner(laplacian.average(f), g)
-    back = laplacian.inner(f, laplacian.average(g))
+    f = torch.randn(shape, generator=noise, dtype=torch.float64).to(laplacian.mass)
+    g = torch.randn(shape, generator=noise, dtype=torch.float64).to(laplacian.mass)
+    forth = laplacian.inner(laplacian.averaged(f), g)
+    back = laplacian.inner(f, laplacian.averaged(g))
     norms = laplacian.norm(f) * laplacian.norm(g)
     return float(((forth - back).abs() / norms).max()) * laplacian.shape[0] ** 0.5
 
 
-def in_double_precision(laplacian: ConnectionLaplacian) -> ConnectionLaplacian:
+def in_double_precision(laplacian: Laplacian) -> Laplacian:
     r"""The operator in float64, self-adjoint to that precision.
 
     In float32 P and the masses are rounded separately, and :math:`m_i P_{ij}` differs from
     :math:`m_j P_{ji}^T` by more than eigenpairs may be wrong. Here it is the mean of the two. What
     counts is the asymmetry, not the dtype: an operator in float64 may have been in float32 before.
     """
-    wide = laplacian.to(dtype=torch.float64)
-    if asymmetry(wide) <= MAX_ASYMMETRY:
-        return wide
-    csr = BlockMatrix(wide.indptr, wide.cols, wide.values, wide.curve_order)
-    n, columns = wide.num_points, csr.columns()
-    rows = torch.repeat_interleave(torch.arange(n, device=wide.device), wide.indptr.diff())
-    back, sort = torch.sort(columns * n + rows)  # numbers of the reversed edges
+    double = laplacian.to(dtype=torch.float64)
+    if asymmetry(double) <= MAX_ASYMMETRY:
+        return double
+    average = double.average
+    n = double.num_points
+    columns = average.columns()
+    rows = torch.repeat_interleave(torch.arange(n, device=double.device), average.indptr.diff())
+    forward_keys, places = torch.sort(rows * n + columns)
+    reversed_keys, sort = torch.sort(columns * n + rows)
+    if not torch.equal(reversed_keys, forward_keys):
+        return double  # edges in one direction: nothing to compare with
     reverse = torch.empty_like(sort)
-    forth, places = torch.sort(rows * n + columns)
-    if not torch.equal(back, forth):
-        return wide  # edges in one direction: nothing to compare with
     reverse[places] = sort
-    mass = wide.mass.index_select(0, wide.curve_order.long())
-    share = (mass[columns] / mass[rows]).reshape(-1, *[1] * (wide.values.ndim - 1))
-    other = csr.transposed_values()[reverse]
-    return replace(wide, values=(wide.values + share * other) / 2)
+    mass = double.mass.index_select(0, average.curve_order.long())
+    share = (mass[columns] / mass[rows]).reshape(-1, *[1] * (average.values.ndim - 1))
+    transposed = average.transposed_values()[reverse]
+    values = (average.values + share * transposed) / 2
+    return replace(double, average=replace(average, values=values))
 
 
 def _require_rows(size: int, width: int, k: int, device: torch.device) -> None:
     """Refuse eigenpairs whose six float64 work arrays ``(size, width)`` do not fit."""
-    what, remedy = f"{k} eigenpairs of {size} rows", "Ask for fewer, or use fewer points."
-    require_memory(6 * 8.0 * size * width, what, remedy, device_memory(device))
+    require_memory(
+        6 * 8.0 * size * width,
+        f"{k} eigenpairs of {size} rows",
+        "Ask for fewer, or use fewer points.",
+        device_memory(device),
+    )
 
 
 def _amplify(
@@ -230,57 +257,33 @@ def _amplify(
 ) -> torch.Tensor:
     """A Chebyshev polynomial of a matrix with spectrum in ``interval`` on fields: at most one up to
     ``cut``, steeply growing above."""
-    low, high = interval
-    middle = (cut + low) / 2
-    radius = (cut - low) / 2
-    rate = np.arccosh(max(1.0 + 1e-6, (high - middle) / radius))
-    degree = int(np.clip(GROWTH / rate, 8, 160))
-    *_, (_, amplified) = recurrence(matrix, fields, fields, range(1, degree + 1), middle, radius)
+    lowest, highest = interval
+    middle = (cut + lowest) / 2
+    radius = (cut - lowest) / 2
+    rate = np.arccosh(max(1.0 + 1e-6, (highest - middle) / radius))
+    degree = int(np.clip(GROWTH / rate, MIN_FILTER_DEGREE, MAX_FILTER_DEGREE))
+    amplified = fields
+    for _, term in recurrence(matrix, fields, fields, range(1, degree + 1), middle, radius):
+        amplified = term
     return amplified
 
 
-def least_average(laplacian: ConnectionLaplacian) -> float:
+def least_average(laplacian: Laplacian) -> float:
     """A lower bound of the spectrum of an average P, which is not below -1."""
     return max(-1.0, interval_of_average(laplacian)[0])
 
 
-@torch.no_grad()
-def interval_of_average(laplacian: ConnectionLaplacian, steps: int = 24) -> tuple[float, float]:
+def interval_of_average(laplacian: Laplacian) -> tuple[float, float]:
     """An interval that contains P's spectrum: the least and the largest Ritz value of a short
     Lanczos run, widened by their residuals and a margin.
 
     It reaches up to one at least. More is needed for Hodge Laplacians, whose P grows where the
-    curvature is negative. The run is in the mass inner product, fully reorthogonalised.
+    curvature is negative.
     """
-    weights = laplacian.mass[:, None, None]
-
-    def inner(f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-        return (weights * f * g).sum()
-
-    shape = (laplacian.num_points, laplacian.rank, 1)
-    start = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(weights)
-    basis = [start / inner(start, start).sqrt()]
-    diagonal = []
-    couplings = []
-    for _ in range(min(steps, start.numel())):
-        new = laplacian.average(basis[-1])
-        diagonal.append(float(inner(basis[-1], new)))
-        for vector in 2 * basis:  # twice is enough
-            new = new - inner(vector, new) * vector
-        couplings.append(float(inner(new, new).sqrt()))
-        if couplings[-1] < 1e2 * torch.finfo(new.dtype).eps:
-            break
-        basis.append(new / couplings[-1])
-    if not np.isfinite([*diagonal, *couplings]).all():
-        raise ConvergenceError(
-            "the operator has products that are not finite, and so no eigenpairs. Expected finite "
-            "weights: check the tensors that it was made of, such as curvatures of noisy points."
-        )
-    values, vectors = eigh_tridiagonal(diagonal, couplings[:-1])
-    residuals = couplings[-1] * np.abs(vectors[-1])
-    margin = 0.02 * (1.0 - values[0])
-    low = float(values[0] - residuals[0] - margin)
-    high = 1.0
+    values, residuals = ritz_values(laplacian.averaged, laplacian.mass, laplacian.rank)
+    margin = BOUND_MARGIN * (1.0 - values[0])
+    lowest = float(values[0] - residuals[0] - margin)
+    highest = 1.0
     if values[-1] + residuals[-1] > 1.0 + margin:
-        high = float(values[-1] + residuals[-1])
-    return low, high
+        highest = float(values[-1] + residuals[-1])
+    return lowest, highest

@@ -13,6 +13,9 @@ from .style import LINES, add_color_bar, axes_or_new, length_colors, top_of
 from .surfaces import Surface
 from .views import View, box_around, reach, spread_out, tips
 
+MAX_PLANE_DOTS = 4000
+"""Dots below the arrows in the plane."""
+
 ARROW = {
     "angles": "xy",
     "scale_units": "xy",
@@ -62,58 +65,76 @@ def field(
     'a torus'
     """
     points, vectors, names = in_picture(points, vectors)
-    axes, view, depth, visible = (
-        axes_or_new(axes),
-        view or View(),
-        None,
-        np.ones(len(points), dtype=bool),
-    )
+    axes = axes_or_new(axes)
+    view = view or View()
+    depth = None
+    visible = np.ones(len(points), dtype=bool)
+    body = _surface_of(points, surface, faces)
     if points.shape[1] == 2:
-        axes.scatter(*points[spread_out(points, 4000)].T, s=4, color="0.8", linewidths=0, zorder=0)
+        dots = points[spread_out(points, MAX_PLANE_DOTS)]
+        axes.scatter(*dots.T, s=4, color="0.8", linewidths=0, zorder=0)
         axes.set(xlabel=names[0], ylabel=names[1])
-    elif (
-        body := Surface.of(points if surface is None else in_picture(surface, None)[0], faces)
-    ) is not None:
+    elif body is not None:
         _draw_surface(axes, body, view)
         visible = body.visible(view, points)
     else:
         depth = _draw_cloud(axes, view.project(points))
     if vectors is not None:
-        length, places = np.linalg.norm(vectors, axis=1), view.project(points)
+        length = np.linalg.norm(vectors, axis=1)
+        values = _colors(color, length)
+        places = view.project(points)
         rows = _arrow_rows(points, places, length, visible, arrows)
-        long = reach(points[rows]) if scale is None else scale * top_of(length)
-        moves = long / top_of(length) * view.project(vectors[rows])
-        ends = tips(places[rows], moves, 2 * long)
+        longest = reach(points[rows]) if scale is None else scale * top_of(length)
+        moves = longest / top_of(length) * view.project(vectors[rows])
+        ends = tips(places[rows], moves, 2 * longest)
         axes.update_datalim(np.stack(box_around(places[:, :2], ends[:, :2], margin=0.0)))
-        values = length if color is None else host(float_tensor(color, "color")[0].detach())
-        if values.shape != length.shape:
-            raise ShapeError(
-                f"expected a color {length.shape}, a number for each point, got shape "
-                f"{values.shape}."
-            )
-        alpha = None if depth is None else 0.3 + 0.7 * depth[rows]
-        look = {
-            "cmap": length_colors(),
-            "clim": (0, top_of(values) if top is None else top),
-            "alpha": alpha,
-            **ARROW,
-        }
         drawn = axes.quiver(
-            *places[rows, :2].T, *moves[:, :2].T, values[rows], width=0.0036, **look
+            *places[rows, :2].T,
+            *moves[:, :2].T,
+            values[rows],
+            width=0.0036,
+            cmap=length_colors(),
+            clim=(0, top_of(values) if top is None else top),
+            alpha=None if depth is None else 0.3 + 0.7 * depth[rows],
+            **ARROW,
         )
         if colorbar:
             add_color_bar(axes, drawn, values, label, shrink=0.7)
     elif surface is not None:
-        for rows, dot in (
-            (visible, {"s": 16}),
-            (~visible, {"s": 7, "alpha": 0.3}),
-        ):  # faint behind the surface
-            axes.scatter(
-                *view.project(points)[rows, :2].T, color=LINES[1], linewidths=0, zorder=3, **dot
-            )
+        _draw_points(axes, view.project(points), visible)
     axes.margins(0.04)
     axes.set(aspect="equal", title=title)
     return axes
+
+
+def _surface_of(
+    points: np.ndarray, surface: Array | None, faces: np.ndarray | None
+) -> Surface | None:
+    """The surface to shade in space, of more points if these are given; None in the plane."""
+    if points.shape[1] == 2:
+        return None
+    if surface is not None:
+        points = in_picture(surface, None)[0]
+    return Surface.of(points, faces)
+
+
+def _colors(color: np.ndarray | None, length: np.ndarray) -> np.ndarray:
+    """A number for each arrow, by default its length."""
+    if color is None:
+        return length
+    values = host(float_tensor(color, "color")[0].detach())
+    if values.shape != length.shape:
+        raise ShapeError(
+            f"expected a color {length.shape}, a number for each point, got shape {values.shape}."
+        )
+    return values
+
+
+def _draw_points(axes: Any, places: np.ndarray, visible: np.ndarray) -> None:
+    """Dots on a surface, faint behind it."""
+    look = {"color": LINES[1], "linewidths": 0, "zorder": 3}
+    axes.scatter(*places[visible, :2].T, s=16, **look)
+    axes.scatter(*places[~visible, :2].T, s=7, alpha=0.3, **look)
 
 
 def _arrow_rows(
@@ -121,8 +142,10 @@ def _arrow_rows(
 ) -> np.ndarray:
     """Points that get arrows, near ones last: visible ones, spread evenly, whose vectors are not
     too short to draw."""
-    rows = np.flatnonzero(visible & ((length > 1e-3 * top_of(length)) | (length.max() == 0)))
-    rows = rows[spread_out(points[rows], max(round(count * len(rows) / max(visible.sum(), 1)), 2))]
+    is_long = (length > 1e-3 * top_of(length)) | (length.max() == 0)
+    rows = np.flatnonzero(visible & is_long)
+    share = len(rows) / max(visible.sum(), 1)
+    rows = rows[spread_out(points[rows], max(round(count * share), 2))]
     return rows[np.argsort(places[rows, -1])]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,28 @@ from .style import BRIGHTEST, LENGTHS, LINES, nice_number, readable_unit, with_u
 from .surfaces import Surface
 from .views import Box, View, box_around, spread_out
 
-_escaped = partial(html.escape, quote=False)
-INK, GREY, LIGHT = "#1c2530", "#7a8794", "#aebbc7"
-"""Letters; lines of maps and reference arrows; lines of filled maps."""
+INK = "#1c2530"
+"""Letters."""
+GREY = "#7a8794"
+"""Lines of maps, and reference arrows."""
+LIGHT = "#aebbc7"
+"""Lines of filled maps."""
+
+MAX_MAP_PIXELS = 40_000
+"""Most pixels of a filled map."""
+MAX_PIXELS = 400_000
+"""Most pixels of all filled maps of a figure."""
+
+DOT_SIZES = {2: (4.0, 2.5), 3: (2.6, 1.5)}
+"""Sizes of few and of many dots, in the plane and in space."""
+
+HEADER = 62
+"""Pixels above a picture with buttons."""
+
+
+def _escaped(text: str) -> str:
+    """Text from a file, without markup."""
+    return html.escape(text, quote=False)
 
 
 def interactive_field(
@@ -78,104 +96,145 @@ def side_by_side(
     the points of the largest layer form, hide what is behind them.
     """
     layers = [layer for group in groups for layer in group]
-    draw: Callable[[list[Layer]], Any]
-    if chart is None:
-        axes, wide = shown_axes(layers[0].points), layers[0].points.shape[1] > 3
-        for k, layer in enumerate(layers):
-            points, vectors, names = in_picture(layer.points, layer.vectors, axes)
-            layers[k] = dataclasses.replace(
-                layer, points=points, vectors=vectors, color=layer.numbers
-            )
-    layers = aligned(layers)
-    places, ends = map(np.concatenate, zip(*(layer.ends(chart) for layer in layers), strict=True))
-    box = box_around(places, ends) if chart is None else map_box(chart, places, ends)
     if chart is not None:
-        draw = partial(_map, chart=chart, box=box)
-    elif len(names) < 3:
-        draw = partial(_plane, names=names, box=box)
+        panels = _maps(groups, aligned(layers), chart)
+    elif shown_axes(layers[0].points).shape[1] == 2:
+        panels = _planes(groups, *_in_picture(layers))
     else:
-        largest = (
-            layers[0] if faces is not None else max(layers, key=lambda layer: len(layer.points))
-        )
-        surface = Surface.of(largest.points, faces, MAX_DOTS)
-        draw = partial(
-            _space,
-            names=names,
-            box=box,
-            surface=surface,
-            up=up,
-            bare=surface is not None and not wide,
-        )
-    rest = iter(layers)
-    return [draw([next(rest) for _ in group]) for group in groups]
+        panels = _spaces(groups, *_in_picture(layers), layers, faces, up)
+    return panels
 
 
-def _plane(layers: list[Layer], names: Sequence[str], box: Box) -> Any:
-    """Layers with two axes."""
+def _in_picture(layers: Sequence[Layer]) -> tuple[list[Layer], tuple[str, ...]]:
+    """The layers along the axes that are shown, and the names of these."""
+    axes = shown_axes(layers[0].points)
+    shown = []
+    for layer in layers:
+        points, vectors, names = in_picture(layer.points, layer.vectors, axes)
+        shown.append(
+            dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers)
+        )
+    return aligned(shown), names
+
+
+def _grouped(groups: Sequence[Sequence[Layer]], layers: Sequence[Layer]) -> list[list[Layer]]:
+    """Layers in groups of the same sizes."""
+    ends = np.cumsum([len(group) for group in groups])
+    return [list(layers[end - len(group) : end]) for group, end in zip(groups, ends, strict=True)]
+
+
+def _ends(layers: Sequence[Layer], chart: EqualAreaMap | None = None) -> Box:
+    """The places ``(m, k)`` of all layers, and the ends ``(m, k)`` of their arrows."""
+    pairs = [layer.ends(chart) for layer in layers]
+    places = np.concatenate([places for places, _ in pairs])
+    return places, np.concatenate([ends for _, ends in pairs])
+
+
+def _ratio(box: Box) -> float:
+    """Width of a box over its height."""
+    width, height = (box[1] - box[0])[:2]
+    return float(width / height)
+
+
+def _planes(
+    groups: Sequence[Sequence[Layer]], layers: Sequence[Layer], names: Sequence[str]
+) -> list[Any]:
+    """Figures with two axes."""
+    box = box_around(*_ends(layers))
+    left, bottom = box[0]
+    right, top = box[1]
     axis = {"ticks": "outside", "showline": True, "zeroline": False}
-    x, y = (
-        {**axis, "title": {"text": name, "standoff": 32}, "range": [low, high]}
-        for name, low, high in zip(names, *box, strict=True)
-    )
-    ratio = float(np.clip(np.divide(*(box[1] - box[0])), 0.5, 2.0))
-    return _figure(
-        layers, [], list(map(_traces, layers)), ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"}
-    )
+    titles = [{"text": name, "standoff": 32} for name in names]
+    x = {**axis, "title": titles[0], "range": [left, right]}
+    y = {**axis, "title": titles[1], "range": [bottom, top], "scaleanchor": "x"}
+    ratio = float(np.clip(_ratio(box), 0.5, 2.0))
+    return [
+        _figure(group, [], [_traces(layer) for layer in group], ratio, xaxis=x, yaxis=y)
+        for group in _grouped(groups, layers)
+    ]
 
 
-def _space(
-    layers: list[Layer],
+def _spaces(
+    groups: Sequence[Sequence[Layer]],
+    layers: Sequence[Layer],
     names: Sequence[str],
-    box: Box,
-    surface: Surface | None,
+    originals: Sequence[Layer],
+    faces: np.ndarray | None,
     up: str,
-    bare: bool,
-) -> Any:
-    """Layers with three axes, or with a surface and without axes."""
-    view, sides = View(up=up), box[1] - box[0]
-    aspect = (2.6 if bare else 1.8) / np.linalg.norm(sides) * sides
+) -> list[Any]:
+    """Figures with three axes, or with a surface and without axes."""
+    largest = layers[0]
+    if faces is None:
+        largest = max(layers, key=lambda layer: len(layer.points))
+    surface = Surface.of(largest.points, faces, MAX_DOTS)
+    is_bare = surface is not None and originals[0].points.shape[1] <= 3
+    view = View(up=up)
+    scene = _scene(names, box_around(*_ends(layers)), view, is_bare)
+    body = []
+    if surface is not None:
+        body.append(_surface(surface, view))
+    return [
+        _figure(group, body, [_traces(layer, surface) for layer in group], 1.35, scene=scene)
+        for group in _grouped(groups, layers)
+    ]
+
+
+def _scene(names: Sequence[str], box: Box, view: View, is_bare: bool) -> dict[str, Any]:
+    """The axes of space and the camera; bare pictures are larger and have no axes."""
+    sides = box[1] - box[0]
+    size = 2.6 if is_bare else 1.8
+    aspect = size / np.linalg.norm(sides) * sides
     scene: dict[str, Any] = {
         "aspectmode": "manual",
         "aspectratio": dict(zip("xyz", aspect, strict=True)),
     }
-    for a, name, low, high in zip("xyz", names, *box, strict=True):
-        look = {
+    for number, axis in enumerate("xyz"):
+        scene[f"{axis}axis"] = {
             "showbackground": False,
             "showspikes": False,
             "zeroline": False,
-            "visible": not bare,
+            "visible": not is_bare,
+            "title": {"text": names[number]},
+            "range": [box[0][number], box[1][number]],
+            "nticks": max(4, round(6 * sides[number] / sides.max())),
         }
-        ticks = max(4, round(6 * (high - low) / sides.max()))
-        scene[f"{a}axis"] = {**look, "title": {"text": name}, "range": [low, high], "nticks": ticks}
-    eye, above = dict(zip("xyz", 2 * view.axes[2], strict=True)), {a: float(a == up) for a in "xyz"}
-    scene["camera"] = {"eye": eye, "up": above, "projection": {"type": "orthographic"}}
-    body = [] if surface is None else [_surface(surface, view)]
-    return _figure(layers, body, [_traces(layer, surface) for layer in layers], 1.35, scene=scene)
+    scene["camera"] = {
+        "eye": dict(zip("xyz", 2 * view.axes[2], strict=True)),
+        "up": {axis: float(axis == view.up) for axis in "xyz"},
+        "projection": {"type": "orthographic"},
+    }
+    return scene
+
+
+def _maps(
+    groups: Sequence[Sequence[Layer]], layers: Sequence[Layer], chart: EqualAreaMap
+) -> list[Any]:
+    """Figures with coastlines and graticule."""
+    box = map_box(chart, *_ends(layers, chart))
+    return [_map(group, chart, box) for group in _grouped(groups, layers)]
 
 
 def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
-    """Layers with coastlines and graticule; those with arrows have a reference arrow."""
-    pixels, groups, color = (
-        min(40_000, 400_000 // len(layers)),
-        [],
-        GREY,
-    )  # at most of one map, and of all
+    """Layers on a map; those with arrows have a reference arrow."""
+    lower, upper = box
+    pixels = min(MAX_MAP_PIXELS, MAX_PIXELS // len(layers))
+    groups = []
+    color = GREY
     for layer in layers:
         if layer.colored and len(layer.points) > MIN_FILLED_POINTS:
-            groups.append(
-                [_filled(layer, chart, box, pixels), *_traces(layer, chart=chart, color="white")]
-            )
+            traces = [_filled(layer, chart, box, pixels)]
+            traces += _traces(layer, chart=chart, color="white")
             color = LIGHT
         else:
-            groups.append(_traces(layer, chart=chart))
+            traces = _traces(layer, chart=chart)
         if layer.vectors is not None and not layer.streamlines:
-            groups[-1] += _reference_arrow(layer, *box)
-    x, y = (
-        {"visible": False, "range": [*side], "constrain": "domain"}
-        for side in zip(*box, strict=True)
-    )
-    ratio, lines = float(np.divide(*(box[1] - box[0]))), _map_lines(chart, *box, color)
-    return _figure(layers, lines, groups, ratio, xaxis=x, yaxis={**y, "scaleanchor": "x"})
+            traces += _reference_arrow(layer, lower, upper)
+        groups.append(traces)
+    axis = {"visible": False, "constrain": "domain"}
+    x = {**axis, "range": [lower[0], upper[0]]}
+    y = {**axis, "range": [lower[1], upper[1]], "scaleanchor": "x"}
+    lines = _map_lines(chart, lower, upper, color)
+    return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y)
 
 
 def _plotly() -> Any:
@@ -191,9 +250,10 @@ def _colors(layer: Layer) -> list[str]:
 
 def _curve(places: np.ndarray, **look: Any) -> Any:
     """A trace of places ``(k, 2 or 3)`` in the plane or in space, with gaps where they are NaN."""
-    kind = _plotly().Scatter if places.shape[-1] == 2 else _plotly().Scatter3d
+    is_flat = places.shape[-1] == 2
+    trace = _plotly().Scatter if is_flat else _plotly().Scatter3d
     coordinates = dict(zip("xyz", places.T.astype(np.float32), strict=False))
-    return kind(coordinates, **{"mode": "lines", "hoverinfo": "skip", **look})
+    return trace(coordinates, **{"mode": "lines", "hoverinfo": "skip", **look})
 
 
 def _traces(
@@ -204,62 +264,86 @@ def _traces(
     On a filled map the lines have one ``color`` and the dots are invisible, but the mouse finds
     them.
     """
-    places = layer.points if chart is None else chart.project(layer.points)
-    flat, dim = dataclasses.replace(layer, points=places, color=layer.numbers), places.shape[1]
-    sizes = {2: (4.0, 2.5), 3: (2.6, 1.5)}[dim]
-    look: dict[str, Any] = {"size": sizes[len(places) > MAX_ARROWS]}
-    if surface is not None and layer.vectors is not None:
-        look = {"size": 9, "opacity": 0.001}
-    if color:
-        flat, look["opacity"] = (
-            dataclasses.replace(flat, vectors=None, color=np.zeros(len(places))),
-            0,
-        )
-    found = [_dots(flat, **look)]
+    dots = [_dots_of(layer, surface, chart, is_filled=bool(color))]
     if layer.vectors is None:
-        return found
+        return dots
     curves, numbers = layer.curves(chart)
     if surface is not None:
-        curves, numbers = surface.both_sides(curves), np.tile(numbers, 2)
-    if dim == 3:
-        each = np.repeat(numbers, curves.shape[1]).astype(np.float32)
-        line = {
-            "width": 3.5,
-            "color": each,
-            "colorscale": _colors(layer),
-            "cmin": 0,
-            "cmax": layer.top,
-        }
-        return [*found, _curve(curves.reshape(-1, 3), line=line)]
-    colors = [color] if color else _colors(layer)[1::3]  # in the plane, a trace has one colour
+        curves = surface.both_sides(curves)
+        numbers = np.tile(numbers, 2)
+    if curves.shape[2] == 3:
+        return [*dots, _lines_in_space(layer, curves, numbers)]
+    return dots + _lines_in_plane(layer, curves, numbers, color)
+
+
+def _dots_of(
+    layer: Layer, surface: Surface | None, chart: EqualAreaMap | None, is_filled: bool
+) -> Any:
+    """The dots of a layer; invisible on a surface with arrows and on a filled map."""
+    places = layer.points
+    if chart is not None:
+        places = chart.project(places)
+    is_crowded = len(places) > MAX_ARROWS
+    look: dict[str, Any] = {"size": DOT_SIZES[places.shape[1]][is_crowded]}
+    if surface is not None and layer.vectors is not None:
+        look = {"size": 9, "opacity": 0.001}
+    shown = dataclasses.replace(layer, points=places, color=layer.numbers)
+    if is_filled:
+        shown = dataclasses.replace(shown, vectors=None, color=np.zeros(len(places)))
+        look["opacity"] = 0
+    return _dots(shown, **look)
+
+
+def _lines_in_space(layer: Layer, curves: np.ndarray, numbers: np.ndarray) -> Any:
+    """One trace of curves ``(m, k, 3)``, with a colour for each place."""
+    line = {
+        "width": 3.5,
+        "color": np.repeat(numbers, curves.shape[1]).astype(np.float32),
+        "colorscale": _colors(layer),
+        "cmin": 0,
+        "cmax": layer.top,
+    }
+    return _curve(curves.reshape(-1, 3), line=line)
+
+
+def _lines_in_plane(layer: Layer, curves: np.ndarray, numbers: np.ndarray, color: str) -> list[Any]:
+    """Curves ``(m, k, 2)``: in the plane, a trace has one colour."""
+    colors = [color]
+    if not color:
+        colors = _colors(layer)[1::3]
     levels = np.clip(len(colors) * numbers / layer.top, 0, len(colors) - 1).astype(int)
+    traces = []
     for level in np.unique(levels):
-        found.append(
-            _curve(
-                curves[levels == level].reshape(-1, 2), line={"color": colors[level], "width": 1.5}
-            )
-        )
-    return found
+        places = curves[levels == level].reshape(-1, 2)
+        traces.append(_curve(places, line={"color": colors[level], "width": 1.5}))
+    return traces
 
 
 def _dots(layer: Layer, **marker: Any) -> Any:
     """Markers with all values under the mouse, and with a colour scale if there is something to
     colour."""
     rows = np.sort(spread_out(layer.points, MAX_DOTS))
-    marker, hover = {"line": {"width": 0}, "color": LINES[4], **marker}, dict[str, Any]()
+    marker = {"line": {"width": 0}, "color": LINES[4], **marker}
+    hover: dict[str, Any] = {}
     if layer.values:
-        numbers = np.stack([*layer.values.values()], axis=1)[rows].astype(np.float32)
-        text = "<br>".join(
-            f"{_escaped(name)} %{{customdata[{k}]:.4g}}" for k, name in enumerate(layer.values)
-        )
-        text += f"<extra>{_escaped(layer.name)}</extra>"
-        hover = {"customdata": numbers, "hovertemplate": text, "hoverinfo": None}
+        columns = [values[rows] for values in layer.values.values()]
+        lines = [
+            f"{_escaped(name)} %{{customdata[{number}]:.4g}}"
+            for number, name in enumerate(layer.values)
+        ]
+        hover = {
+            "customdata": np.stack(columns, axis=1).astype(np.float32),
+            "hovertemplate": f"{'<br>'.join(lines)}<extra>{_escaped(layer.name)}</extra>",
+            "hoverinfo": None,
+        }
     if layer.colored:
-        marker |= {"color": layer.numbers[rows].astype(np.float32), "colorscale": _colors(layer)}
+        numbers = layer.numbers[rows]
         marker |= {
+            "color": numbers.astype(np.float32),
+            "colorscale": _colors(layer),
             "cmin": layer.low,
             "cmax": layer.top,
-            "colorbar": _color_bar(layer, layer.numbers[rows]),
+            "colorbar": _color_bar(layer, numbers),
         }
     return _curve(layer.points[rows], mode="markers", marker=marker, **hover)
 
@@ -267,11 +351,20 @@ def _dots(layer: Layer, **marker: Any) -> Any:
 def _color_bar(layer: Layer, numbers: np.ndarray) -> dict[str, Any]:
     """A horizontal bar below the picture; its title has the range of the numbers, which may go
     beyond the colours."""
-    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    text = f"{with_unit(layer.label, layer.unit)} ({low:.3g} to {high:.3g})"
-    place = {"orientation": "h", "x": 0.5, "y": 0, "yref": "container", "yanchor": "bottom"}
-    place |= {"title": {"text": _escaped(text), "side": "bottom"}, "exponentformat": "power"}
-    return {**place, "thickness": 10, "len": 0.8}
+    smallest = float(np.nanmin(numbers))
+    largest = float(np.nanmax(numbers))
+    text = f"{with_unit(layer.label, layer.unit)} ({smallest:.3g} to {largest:.3g})"
+    return {
+        "orientation": "h",
+        "x": 0.5,
+        "y": 0,
+        "yref": "container",
+        "yanchor": "bottom",
+        "title": {"text": _escaped(text), "side": "bottom"},
+        "exponentformat": "power",
+        "thickness": 10,
+        "len": 0.8,
+    }
 
 
 def _surface(surface: Surface, view: View) -> Any:
@@ -294,56 +387,66 @@ def _surface(surface: Surface, view: View) -> Any:
 def _filled(layer: Layer, chart: EqualAreaMap, box: Box, pixels: int) -> Any:
     """Colours that fill the map."""
     image = raster(chart, layer.points, layer.numbers, box, pixels)
-    (x, y), (dx, dy) = box[0], (box[1] - box[0]) / image.shape[::-1]
-    grid = {
-        "x0": x + dx / 2,
-        "dx": dx,
-        "y0": y + dy / 2,
-        "dy": dy,
-        "zmin": layer.low,
-        "zmax": layer.top,
-    }
-    look = {"colorscale": _colors(layer), "colorbar": _color_bar(layer, layer.numbers)}
+    corner = box[0]
+    pixel = (box[1] - box[0]) / image.shape[::-1]
     return _plotly().Heatmap(
-        z=image.astype(np.float32), hoverinfo="skip", hoverongaps=False, **grid, **look
+        z=image.astype(np.float32),
+        x0=corner[0] + pixel[0] / 2,
+        dx=pixel[0],
+        y0=corner[1] + pixel[1] / 2,
+        dy=pixel[1],
+        zmin=layer.low,
+        zmax=layer.top,
+        colorscale=_colors(layer),
+        colorbar=_color_bar(layer, layer.numbers),
+        hoverinfo="skip",
+        hoverongaps=False,
     )
 
 
 def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
     """Coastlines, the graticule, and the names of its lines."""
-    found = [
+    dotted = {"color": color, "width": 0.4, "dash": "dot"}
+    lines = [
         _curve(chart.coastline(), line={"color": color, "width": 1}, name="coastlines"),
-        _curve(
-            chart.graticule(), line={"color": color, "width": 0.4, "dash": "dot"}, name="graticule"
-        ),
+        _curve(chart.graticule(), line=dotted, name="graticule"),
         _curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
     ]
-    names, below = (
-        map_labels(chart, low, high),
-        "top center" if chart.radius is None else "bottom center",
+    labels = map_labels(chart, low, high)
+    dark = {"size": 11}
+    parallels = [(text, place) for text, place, is_parallel in labels if is_parallel]
+    if parallels:
+        lines.append(_words(parallels, "middle left", dark))
+    meridians = [(text, place) for text, place, is_parallel in labels if not is_parallel]
+    if meridians:
+        font = dark if color == GREY else {"size": 11, "color": "white"}
+        position = "bottom center"
+        if chart.radius is None:
+            position = "top center"
+        lines.append(_words(meridians, position, font))
+    return lines
+
+
+def _words(labels: list[tuple[str, np.ndarray]], position: str, font: dict[str, Any]) -> Any:
+    """Texts beside their places."""
+    return _curve(
+        np.stack([place for _, place in labels]),
+        mode="text",
+        text=[text for text, _ in labels],
+        textposition=position,
+        textfont=font,
+        cliponaxis=False,
+        name="degrees",
     )
-    for parallel, position in ((True, "middle left"), (False, below)):
-        chosen = [(text, place) for text, place, is_parallel in names if is_parallel == parallel]
-        if chosen:
-            texts, places = zip(*chosen, strict=True)
-            font = {"size": 11} if parallel or color == GREY else {"size": 11, "color": "white"}
-            look = {
-                "textposition": position,
-                "textfont": font,
-                "cliponaxis": False,
-                "name": "degrees",
-            }
-            found.append(_curve(np.stack(places), mode="text", text=list(texts), **look))
-    return found
 
 
 def _reference_arrow(layer: Layer, low: np.ndarray, high: np.ndarray) -> list[Any]:
     """An arrow of a round length in the lower right corner, and its length as text."""
     value = nice_number(layer.longest)
-    move = np.array([[layer.arrow * value / layer.longest, 0.0]])
-    tip = np.array([[high[0], low[1] + 0.17 * move[0, 0]]]) + 0.02 * (high - low)[0] * np.array(
-        [-1, 1]
-    )
+    length = layer.arrow * value / layer.longest
+    move = np.array([[length, 0.0]])
+    margin = 0.02 * (high - low)[0]
+    tip = np.array([[high[0] - margin, low[1] + 0.17 * length + margin]])
     arrow = np.concatenate([tip - move, arrow_heads(tip, move)[0]])
     text = f"{value:g} {readable_unit(layer.unit)}".strip()
     words = {"mode": "text", "text": [_escaped(text)], "textposition": "middle left"}
@@ -362,31 +465,57 @@ def _figure(
     ``layout.meta`` holds the ratio of width to height, and which traces each layer shows, for other
     pages' buttons.
     """
-    owners = [None] * len(shared) + [k for k, group in enumerate(groups) for _ in group]
-    choices: list[Any] = [
-        {"label": layer.name, "visible": [owner in (None, k) for owner in owners]}
-        for k, layer in enumerate(layers)
+    owners: list[int | None] = [None] * len(shared)
+    for number, group in enumerate(groups):
+        owners += [number] * len(group)
+    choices: list[dict[str, Any]] = [
+        {"label": layer.name, "visible": [owner in (None, number) for owner in owners]}
+        for number, layer in enumerate(layers)
     ]
     figure = _plotly().Figure([*shared, *(trace for group in groups for trace in group)])
     for trace, visible in zip(figure.data, choices[0]["visible"], strict=True):
         trace.visible = visible
-    above, below = 12 if len(layers) == 1 else 62, 108 if "title" in layout.get("xaxis", {}) else 66
-    left, right = (0, 0) if "scene" in layout else (44, 14)
-    if len(layers) > 1:
-        menu = {
-            "x": 0,
-            "y": 1,
-            "xanchor": "left",
-            "yanchor": "bottom",
-            "type": "buttons",
-            "direction": "right",
-        }
-        shows = [(_escaped(c["label"]), [{"visible": c["visible"]}]) for c in choices]
-        buttons = [{"label": label, "method": "restyle", "args": show} for label, show in shows]
-        layout |= {"updatemenus": [{**menu, "buttons": buttons}]}
     layout |= {
-        "margin": {"l": left, "r": right, "t": above, "b": below},
+        "margin": _margin(layout, has_buttons=len(layers) > 1),
         "meta": {"ratio": ratio, "choices": choices},
+        "template": "none",
+        "font": {"color": INK},
+        "height": 520,
+        "showlegend": False,
     }
-    layout |= {"template": "none", "font": {"color": INK}, "height": 520, "showlegend": False}
+    if len(layers) > 1:
+        layout["updatemenus"] = [_menu(choices)]
     return figure.update_layout(**layout)
+
+
+def _margin(layout: dict[str, Any], has_buttons: bool) -> dict[str, int]:
+    """Pixels around a picture: for buttons, a colour bar, and names of axes."""
+    margin = {"l": 44, "r": 14, "t": 12, "b": 66}
+    if "scene" in layout:
+        margin |= {"l": 0, "r": 0}
+    if "title" in layout.get("xaxis", {}):
+        margin["b"] = 108
+    if has_buttons:
+        margin["t"] = HEADER
+    return margin
+
+
+def _menu(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    """A button for each layer."""
+    buttons = [
+        {
+            "label": _escaped(choice["label"]),
+            "method": "restyle",
+            "args": [{"visible": choice["visible"]}],
+        }
+        for choice in choices
+    ]
+    return {
+        "x": 0,
+        "y": 1,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "type": "buttons",
+        "direction": "right",
+        "buttons": buttons,
+    }

@@ -19,6 +19,21 @@ from .views import extent, on_map, reach, spacing, spread_out, tips
 MAX_DOTS, MAX_ARROWS, MAX_STREAMLINES = 2000, 400, 150
 """Most points, arrows and streamlines of a layer of an interactive picture."""
 
+MIN_LENGTH = 1e-3
+"""Shorter vectors, as a share of long ones, get no arrow."""
+
+MAX_JUMP = 0.3
+"""A longer step of a curve on a map goes from one edge to the other."""
+
+STEPS = (4, 60)
+"""Fewest and most steps of a streamline to either side."""
+
+FLOW_NEIGHBORS = 12
+"""Points whose vectors say where a streamline goes."""
+
+THIN_SHARE = 0.04
+"""Directions with a smaller share of the variance of neighbours are across their plane."""
+
 
 @dataclass(frozen=True, eq=False)
 class Layer:
@@ -53,20 +68,18 @@ class Layer:
 
     def with_streamlines(self) -> list[Layer]:
         """The layer, and one with curves along its vectors, if it has any."""
-        return [self] + [dataclasses.replace(self, name="streamlines", streamlines=True)] * (
-            self.vectors is not None
-        )
+        if self.vectors is None:
+            return [self]
+        return [self, dataclasses.replace(self, name="streamlines", streamlines=True)]
 
     @property
     def numbers(self) -> np.ndarray:
         """The numbers that are shown as colours, ``(n,)``."""
         if self.color is not None:
             return self.color
-        return (
-            np.zeros(len(self.points))
-            if self.vectors is None
-            else np.linalg.norm(self.vectors, axis=1)
-        )
+        if self.vectors is None:
+            return np.zeros(len(self.points))
+        return np.linalg.norm(self.vectors, axis=1)
 
     @property
     def colored(self) -> bool:
@@ -76,44 +89,72 @@ class Layer:
     @property
     def low(self) -> float:
         """The beginning of the colour scale."""
-        return -self.top if self.palette == SIGNED else 0.0
+        if self.palette == SIGNED:
+            return -self.top
+        return 0.0
 
     def ends(self, chart: EqualAreaMap | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Points and the tips of their arrows ``(n, 2 or 3)``, in the plane of a map."""
-        foot, move = (
-            self.points,
-            np.zeros_like(self.points) if self.vectors is None else self.vectors,
-        )
-        if chart is not None:
-            foot, move = chart.project(foot), chart.project_vectors(foot, move)
-        return foot, tips(foot, self.arrow / self.longest * move, 2 * self.arrow)
+        vectors = self.vectors
+        if vectors is None:
+            vectors = np.zeros_like(self.points)
+        places, moves = _in_plane(chart, self.points, vectors)
+        return places, tips(places, self.arrow / self.longest * moves, 2 * self.arrow)
 
     def curves(self, chart: EqualAreaMap | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Arrows or streamlines ``(m, k, D)`` with gaps of NaN, and their numbers ``(m,)``; in the
         plane of a map."""
         assert self.vectors is not None
-        points, vectors, length = self.points, self.vectors, np.linalg.norm(self.vectors, axis=1)
-        rows = spread_out(points, MAX_STREAMLINES if self.streamlines else MAX_ARROWS)
-        rows, centre = rows[length[rows] > 1e-3 * top_of(length)], points.mean(axis=0)
+        count = MAX_ARROWS
         if self.streamlines:
-            lines = streamlines(points, vectors, rows)
-            move = self.arrow * vectors[rows] / length[rows, None]
-            heads = arrow_heads(points[rows], move, centre)
-            found = np.concatenate([lines, np.full_like(lines[:, :1], np.nan), heads], axis=1)
-            if chart is not None:
-                found = chart.project(found / np.linalg.norm(found, axis=2, keepdims=True))
-                jumps = (
-                    np.linalg.norm(np.diff(found, axis=1), axis=2) > 0.3
-                )  # from one edge of the map to the other
-                found[:, 1:][jumps] = np.nan
-            return found, self.numbers[rows]
-        foot, move = points[rows], self.arrow / self.longest * vectors[rows]
+            count = MAX_STREAMLINES
+        length = np.linalg.norm(self.vectors, axis=1)
+        rows = spread_out(self.points, count)
+        rows = rows[length[rows] > MIN_LENGTH * top_of(length)]
+        if self.streamlines:
+            curves = self._lines(self.vectors, rows, chart)
+        else:
+            curves = self._arrows(self.vectors, rows, chart)
+        return curves, self.numbers[rows]
+
+    def _lines(
+        self, vectors: np.ndarray, rows: np.ndarray, chart: EqualAreaMap | None
+    ) -> np.ndarray:
+        """Streamlines through some points, with the head of an arrow at each."""
+        lines = streamlines(self.points, vectors, rows)
+        length = np.linalg.norm(vectors[rows], axis=1, keepdims=True)
+        moves = self.arrow * vectors[rows] / length
+        heads = arrow_heads(self.points[rows], moves, self.points.mean(axis=0))
+        gaps = np.full_like(lines[:, :1], np.nan)
+        curves = np.concatenate([lines, gaps, heads], axis=1)
+        if chart is None:
+            return curves
+        on_sphere = curves / np.linalg.norm(curves, axis=2, keepdims=True)
+        curves = chart.project(on_sphere)
+        # from one edge of the map to the other
+        jumps = np.linalg.norm(np.diff(curves, axis=1), axis=2) > MAX_JUMP
+        curves[:, 1:][jumps] = np.nan
+        return curves
+
+    def _arrows(
+        self, vectors: np.ndarray, rows: np.ndarray, chart: EqualAreaMap | None
+    ) -> np.ndarray:
+        """Arrows at some points."""
+        scaled = self.arrow / self.longest * vectors[rows]
+        places, moves = _in_plane(chart, self.points[rows], scaled)
         if chart is not None:
-            foot, move = chart.project(foot), chart.project_vectors(foot, move)
-            foot = on_map(chart, foot, move)
-        return np.concatenate(
-            [foot[:, None], arrow_heads(foot + move, move, centre)], axis=1
-        ), self.numbers[rows]
+            places = on_map(chart, places, moves)
+        heads = arrow_heads(places + moves, moves, self.points.mean(axis=0))
+        return np.concatenate([places[:, None], heads], axis=1)
+
+
+def _in_plane(
+    chart: EqualAreaMap | None, places: np.ndarray, vectors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places and vectors as they are, or in the plane of a map."""
+    if chart is None:
+        return places, vectors
+    return chart.project(places), chart.project_vectors(places, vectors)
 
 
 def streamlines(
@@ -126,39 +167,56 @@ def streamlines(
     points end. Steps follow the mean direction of 12 neighbours, weighted by inverse squared
     distance, and end on their plane.
     """
-    tree, step = cKDTree(points), 0.5 * spacing(points)
-    weakest = 1e-2 * np.quantile(np.linalg.norm(vectors, axis=1), 0.9)
+    flow = _SampledFlow(points, vectors)
+    steps = int(np.clip(0.5 * length * extent(points) / flow.step, *STEPS))
+    behind = flow.follow(points[rows], steps, -flow.step)
+    ahead = flow.follow(points[rows], steps, flow.step)
+    return np.stack([*reversed(behind), points[rows], *ahead], axis=1)
 
-    def neighbors(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return tree.query(np.nan_to_num(places), range(1, min(12, len(points)) + 1))
 
-    def direction(places: np.ndarray) -> np.ndarray:
-        distance, near = neighbors(places)
-        weight = 1 / (distance + 1e-3 * step) ** 2
-        mean = np.einsum("mk,mkd->md", weight, vectors[near]) / weight.sum(axis=1, keepdims=True)
+class _SampledFlow:
+    """The directions of vectors ``(n, D)`` between points ``(n, D)``, which need not be those of a
+    bundle: stations and grids have edges, and may be few."""
+
+    def __init__(self, points: np.ndarray, vectors: np.ndarray) -> None:
+        self.points = points
+        self.vectors = vectors
+        self.step = 0.5 * spacing(points)
+        self._tree = cKDTree(points)
+        self._ranks = range(1, min(FLOW_NEIGHBORS, len(points)) + 1)
+        self._weakest = 1e-2 * np.quantile(np.linalg.norm(vectors, axis=1), 0.9)
+
+    def follow(self, places: np.ndarray, steps: int, step: float) -> list[np.ndarray]:
+        """The places ``(m, D)`` after each step of this length, by the midpoint rule."""
+        visited = []
+        for _ in range(steps):
+            middle = places + 0.5 * step * self._direction(places)
+            places = self._on_plane(places + step * self._direction(middle))
+            visited.append(places)
+        return visited
+
+    def _neighbors(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._tree.query(np.nan_to_num(places), self._ranks)
+
+    def _direction(self, places: np.ndarray) -> np.ndarray:
+        """Unit vectors along the flow; NaN where it vanishes."""
+        distances, neighbors = self._neighbors(places)
+        weights = 1 / (distances + 1e-3 * self.step) ** 2
+        total = weights.sum(axis=1, keepdims=True)
+        mean = np.einsum("mk,mkd->md", weights, self.vectors[neighbors]) / total
         size = np.linalg.norm(mean, axis=1, keepdims=True)
-        return np.where(size > weakest, mean / np.maximum(size, 1e-300), np.nan)
+        return np.where(size > self._weakest, mean / np.maximum(size, 1e-300), np.nan)
 
-    def on_plane(places: np.ndarray) -> np.ndarray:
+    def _on_plane(self, places: np.ndarray) -> np.ndarray:
         """Places moved across the thin directions of their neighbours; NaN far from all points."""
-        distance, near = neighbors(places)
-        mean = points[near].mean(axis=1)
-        local = points[near] - mean[:, None]
-        shares, axes = np.linalg.eigh(local.transpose(0, 2, 1) @ local)
-        thin = shares < 0.04 * shares.sum(axis=1, keepdims=True)
-        off = np.einsum("mda,md->ma", axes, mean - places) * thin
-        return np.where(
-            distance[:, :1] < 3 * step, places + np.einsum("mda,ma->md", axes, off), np.nan
-        )
-
-    curves = [points[rows]]
-    for sign in (-step, step):
-        place = points[rows]
-        for _ in range(int(np.clip(0.5 * length * extent(points) / step, 4, 60))):  # to either side
-            middle = place + 0.5 * sign * direction(place)
-            place = on_plane(place + sign * direction(middle))
-            curves.insert(0, place) if sign < 0 else curves.append(place)
-    return np.stack(curves, axis=1)
+        distances, neighbors = self._neighbors(places)
+        mean = self.points[neighbors].mean(axis=1)
+        offsets = self.points[neighbors] - mean[:, None]
+        shares, axes = np.linalg.eigh(offsets.transpose(0, 2, 1) @ offsets)
+        is_thin = shares < THIN_SHARE * shares.sum(axis=1, keepdims=True)
+        heights = np.einsum("mda,md->ma", axes, mean - places) * is_thin
+        on_plane = places + np.einsum("mda,ma->md", axes, heights)
+        return np.where(distances[:, :1] < 3 * self.step, on_plane, np.nan)
 
 
 def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
@@ -171,9 +229,10 @@ def arrow_heads(tip: np.ndarray, move: np.ndarray, centre: np.ndarray | None = N
         side = move[:, ::-1] * [-1, 1]
     else:
         side = np.cross(move, tip - move - centre)
-        long, wide = (np.linalg.norm(array, axis=1, keepdims=True) for array in (move, side))
-        side *= long / np.maximum(wide, 1e-300)
-    left, right = (tip - 0.34 * move + sign * 0.17 * side for sign in (1, -1))
+        length = np.linalg.norm(move, axis=1, keepdims=True)
+        side *= length / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-300)
+    left = tip - 0.34 * move + 0.17 * side
+    right = tip - 0.34 * move - 0.17 * side
     return np.stack([tip, left, tip, right, np.full_like(tip, np.nan)], axis=1)
 
 
@@ -181,21 +240,46 @@ def aligned(layers: Sequence[Layer]) -> list[Layer]:
     """Layers with their ``top``, ``longest`` and ``arrow`` filled in, equal for all layers of one
     label."""
     size = extent(np.concatenate([layer.points for layer in layers]))
-    scales: dict[str, tuple[float, float, float]] = {}
+    scales: dict[str, _Scale] = {}
     for layer in layers:
-        top, longest, arrow = scales.get(layer.label, (0.0, 0.0, np.inf))
-        length = np.zeros(0) if layer.vectors is None else np.linalg.norm(layer.vectors, axis=1)
-        long = 1.6 * reach(layer.points[spread_out(layer.points, MAX_ARROWS)], size)
-        scales[layer.label] = (
-            max(top, top_of(np.abs(layer.numbers))),
-            max(longest, top_of(length)),
-            min(arrow, long),
+        scale = _Scale.of(layer, size)
+        if layer.label in scales:
+            scale = scale.joined(scales[layer.label])
+        scales[layer.label] = scale
+    return [scales[layer.label].applied(layer) for layer in layers]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scale:
+    """The end of a colour scale, the length of a long vector, and that of its arrow."""
+
+    top: float
+    longest: float
+    arrow: float
+
+    @classmethod
+    def of(cls, layer: Layer, size: float) -> _Scale:
+        """Of one layer of a picture of this size."""
+        longest = 1.0
+        if layer.vectors is not None:
+            longest = top_of(np.linalg.norm(layer.vectors, axis=1))
+        rows = spread_out(layer.points, MAX_ARROWS)
+        return cls(
+            top=top_of(np.abs(layer.numbers)),
+            longest=longest,
+            arrow=1.6 * reach(layer.points[rows], size),
         )
-    shared = [scales[layer.label] for layer in layers]
-    return [
-        dataclasses.replace(x, top=t, longest=v, arrow=a)
-        for x, (t, v, a) in zip(layers, shared, strict=True)
-    ]
+
+    def joined(self, other: _Scale) -> _Scale:
+        """One for both."""
+        return _Scale(
+            top=max(self.top, other.top),
+            longest=max(self.longest, other.longest),
+            arrow=min(self.arrow, other.arrow),
+        )
+
+    def applied(self, layer: Layer) -> Layer:
+        return dataclasses.replace(layer, top=self.top, longest=self.longest, arrow=self.arrow)
 
 
 def in_picture(
@@ -204,19 +288,21 @@ def in_picture(
     """Points and vectors in two or three dimensions, along ``axes`` ``(D, 2 or 3)``, and the names
     of these."""
     points = points_array(points)[0]
-    vectors = None if vectors is None else points_array(vectors, "vectors")[0]
-    if vectors is not None and vectors.shape != points.shape:
+    if axes is None:
+        axes = shown_axes(points)
+    names: tuple[str, ...] = ("x", "y", "z")
+    if points.shape[1] > 3:
+        names = ("principal axis 1", "principal axis 2", "principal axis 3")
+    names = names[: axes.shape[1]]
+    if vectors is None:
+        return points @ axes, None, names
+    vectors = points_array(vectors, "vectors")[0]
+    if vectors.shape != points.shape:
         raise ShapeError(
             f"expected points (n, D) and ambient vectors (n, D), got {points.shape} and "
             f"{vectors.shape}."
         )
-    axes = shown_axes(points) if axes is None else axes
-    names = (
-        ("x", "y", "z")
-        if points.shape[1] <= 3
-        else ("principal axis 1", "principal axis 2", "principal axis 3")
-    )
-    return points @ axes, None if vectors is None else vectors @ axes, names[: axes.shape[1]]
+    return points @ axes, vectors @ axes, names
 
 
 def shown_axes(points: np.ndarray) -> np.ndarray:
@@ -227,7 +313,6 @@ def shown_axes(points: np.ndarray) -> np.ndarray:
     if points.shape[1] <= 3:
         return np.eye(points.shape[1], max(points.shape[1], 2))
     subset = points[:: len(points) // 20_000 + 1]
-    subset = np.resize(
-        subset, (max(len(subset), 3), points.shape[1])
-    )  # repeated rows, for three directions
+    rows = max(len(subset), 3)  # repeated ones, for three directions
+    subset = np.resize(subset, (rows, points.shape[1]))
     return np.linalg.svd(subset - subset.mean(axis=0), full_matrices=False)[2][:3].T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,26 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array, float_tensor, host
 from ..earth.maps import EqualAreaMap
-from ..earth.xarrays import CURRENTS, EAST
 from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
 from ..io import Field, Globe
+from ..winds import CURRENTS, EAST
 from . import style
 from .fields import ARROW
 from .views import Box, box_around, on_map, reach, spacing, spread_out, tips
 
 MIN_FILLED_POINTS = 2500
 """With more points, colours fill the map and arrows are drawn on top in white."""
+
+FILLED_PIXELS = 300_000
+"""Pixels of the colours."""
+
+RIM = 1.035
+"""How far labels are from the middle of the globe, in units of its rim."""
+
+WORD_END = re.compile(r"[\s(\[]")
+"""What ends the first word of a name: a space, or the bracket of a unit."""
 
 
 def earth_map(
@@ -54,56 +64,143 @@ def earth_map(
     ...     wind.lat, wind.lon, wind.components[0, :, 0], label="eastward wind", unit="m/s"
     ... )
     """
-    (points, frames, _), values = (
-        latlon_frames(lat, lon),
-        host(float_tensor(values, "values")[0].detach()),
-    )
+    points, frames, _ = latlon_frames(lat, lon)
+    values = host(float_tensor(values, "values")[0].detach())
     if values.shape not in ((len(points),), (len(points), 2)):
         raise ShapeError(
             f"expected {len(points)} numbers, or winds ({len(points)}, 2), got shape "
             f"{values.shape}."
         )
-    axes, chart = style.axes_or_new(axes, (8.4, 4.4)), projection or EqualAreaMap.fitting(lat, lon)
-    is_wind = values.ndim == 2
-    label = ("wind speed" if is_wind else "value") if label is None else label
-    unit = ("m/s" if is_wind else "") if unit is None else unit
-    numbers = np.linalg.norm(values, axis=1) if is_wind else values
-    known = np.isfinite(numbers)
-    top = style.top_of(np.abs(numbers)) if top is None else top
-    signed = bool((numbers[known] < 0).any())
-    palette = style.length_colors() if is_wind else style.SIGNED if signed else style.ERRORS
-    colors = {"cmap": palette, "clim": (-top if signed else 0.0, top)}
-    filled = known.sum() > MIN_FILLED_POINTS
-    plane, ends = chart.project(points), None
-    if is_wind:
-        rows = np.flatnonzero(known & np.isfinite(plane[:, 0]))
-        rows = rows[spread_out(points[rows], arrows)]
-        moves = chart.project_vectors(
-            points[rows], np.einsum("nda,na->nd", frames[rows], values[rows])
+    axes = style.axes_or_new(axes, (8.4, 4.4))
+    chart = projection or EqualAreaMap.fitting(lat, lon)
+    shown = _shown(values, label, unit, top)
+    plane = chart.project(points)
+    wind = None
+    if values.ndim == 2:
+        ambient = np.einsum("nda,na->nd", frames, values)
+        wind = _Arrows.of(chart, points, ambient, shown, arrows)
+    box = map_box(chart, plane, None if wind is None else wind.ends)
+    is_filled = int(shown.known.sum()) > MIN_FILLED_POINTS
+    _empty_map(axes, chart, *box, coast="white" if is_filled and wind else "0.4")
+    missing = plane[~shown.known]
+    axes.scatter(*missing.T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
+    drawn = None
+    if is_filled:
+        drawn = _fill(
+            axes, chart, box, points[shown.known], shown.numbers[shown.known], **shown.colors
         )
-        arrow, value = 1.3 * reach(plane[rows]), style.nice_number(top)
-        moves *= arrow / top
-        ends = tips(plane[rows], moves, 2 * arrow)
-    low, high = map_box(chart, plane, ends)
-    _empty_map(axes, chart, low, high, coast="white" if filled and is_wind else "0.4")
-    axes.scatter(*plane[~known].T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
-    drawn = (
-        _fill(axes, chart, (low, high), points[known], numbers[known], **colors) if filled else None
-    )
-    if is_wind:
-        look = {"color": "white", "alpha": 0.9} if filled else {"array": numbers[rows], **colors}
-        quiver = axes.quiver(
-            *on_map(chart, plane[rows], moves).T, *moves.T, width=0.0028, **look, **ARROW
-        )
-        text, key = f"{value:g} {style.readable_unit(unit)}".strip(), arrow * value / top
-        look = {"labelpos": "W", "color": "0.25", "fontproperties": {"size": 9}}
-        axes.quiverkey(quiver, 0.97 - key / (high - low)[0], 0.03, key, text, **look)
+    if wind is not None:
+        quiver = wind.draw(axes, is_filled)
+        wind.add_key(axes, quiver, (box[1] - box[0])[0])
         drawn = drawn or quiver
-    drawn = drawn or axes.scatter(*plane[known].T, c=numbers[known], s=18, linewidths=0, **colors)
+    if drawn is None:
+        places = plane[shown.known]
+        numbers = shown.numbers[shown.known]
+        drawn = axes.scatter(*places.T, c=numbers, s=18, linewidths=0, **shown.colors)
     axes.set_title(title, fontsize=12)
     if colorbar:
-        style.add_color_bar(axes, drawn, np.abs(numbers[known]), style.with_unit(label, unit))
+        sizes = np.abs(shown.numbers[shown.known])
+        style.add_color_bar(axes, drawn, sizes, style.with_unit(shown.label, shown.unit))
     return axes
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """Numbers ``(n,)`` as colours, which of them are ``known``, and their names."""
+
+    numbers: np.ndarray
+    known: np.ndarray
+    top: float
+    colors: dict[str, Any]
+    label: str
+    unit: str
+
+
+def _shown(values: np.ndarray, label: str | None, unit: str | None, top: float | None) -> _Shown:
+    """Speeds of winds ``(n, 2)``, or numbers ``(n,)``; those of either sign with zero in the
+    middle."""
+    if values.ndim == 2:
+        numbers = np.linalg.norm(values, axis=1)
+        usual_label = "wind speed"
+        usual_unit = "m/s"
+    else:
+        numbers = values
+        usual_label = "value"
+        usual_unit = ""
+    known = np.isfinite(numbers)
+    if top is None:
+        top = style.top_of(np.abs(numbers))
+    bottom = 0.0
+    palette = style.ERRORS
+    if values.ndim == 2:
+        palette = style.length_colors()
+    elif (numbers[known] < 0).any():
+        bottom = -top
+        palette = style.SIGNED
+    return _Shown(
+        numbers=numbers,
+        known=known,
+        top=top,
+        colors={"cmap": palette, "clim": (bottom, top)},
+        label=usual_label if label is None else label,
+        unit=usual_unit if unit is None else unit,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrows:
+    """Winds at some places of a map: ``places`` and ``moves`` ``(m, 2)``, the ``ends`` of their
+    arrows, and the ``length`` of that of the ``top`` speed."""
+
+    chart: EqualAreaMap
+    places: np.ndarray
+    moves: np.ndarray
+    ends: np.ndarray
+    numbers: np.ndarray
+    length: float
+    shown: _Shown
+
+    @classmethod
+    def of(
+        cls,
+        chart: EqualAreaMap,
+        points: np.ndarray,
+        ambient: np.ndarray,
+        shown: _Shown,
+        count: int,
+    ) -> _Arrows:
+        """At most ``count`` of ambient winds ``(n, 3)`` at points ``(n, 3)``, spread evenly."""
+        plane = chart.project(points)
+        rows = np.flatnonzero(shown.known & np.isfinite(plane[:, 0]))
+        rows = rows[spread_out(points[rows], count)]
+        places = plane[rows]
+        length = 1.3 * reach(places)
+        moves = chart.project_vectors(points[rows], ambient[rows]) * (length / shown.top)
+        ends = tips(places, moves, 2 * length)
+        return cls(chart, places, moves, ends, shown.numbers[rows], length, shown)
+
+    def draw(self, axes: Any, is_filled: bool) -> Any:
+        """Arrows in white on a filled map, otherwise in the colours of their speeds."""
+        look: dict[str, Any] = {"array": self.numbers, **self.shown.colors}
+        if is_filled:
+            look = {"color": "white", "alpha": 0.9}
+        begins = on_map(self.chart, self.places, self.moves)
+        return axes.quiver(*begins.T, *self.moves.T, width=0.0028, **look, **ARROW)
+
+    def add_key(self, axes: Any, quiver: Any, width: float) -> None:
+        """An arrow of a round speed in the lower right corner of a map of this width."""
+        speed = style.nice_number(self.shown.top)
+        key = self.length * speed / self.shown.top
+        axes.quiverkey(
+            quiver,
+            0.97 - key / width,
+            0.03,
+            key,
+            f"{speed:g} {style.readable_unit(self.shown.unit)}".strip(),
+            labelpos="W",
+            color="0.25",
+            fontproperties={"size": 9},
+        )
 
 
 def quantity(field: Field) -> str:
@@ -111,24 +208,24 @@ def quantity(field: Field) -> str:
     length."""
     if not isinstance(field.space, Globe):
         return "length"
-    name = re.split(r"[\s(\[]", field.names[0].lower())[0]
-    return "wind speed" if "wind" in name or name in {*EAST} - {*CURRENTS} else "speed"
+    name = WORD_END.split(field.names[0].lower())[0]
+    is_wind = "wind" in name or (name in EAST and name not in CURRENTS)
+    return "wind speed" if is_wind else "speed"
 
 
 def map_box(chart: EqualAreaMap, places: np.ndarray, ends: np.ndarray | None) -> Box:
     """Corners of what a map shows: the globe, or the region of places ``(n, 2)`` and the ends of
     their arrows."""
-    return (
-        box_around(chart.outline(), margin=0.02)
-        if chart.radius is None
-        else box_around(places, ends)
-    )
+    if chart.radius is None:
+        return box_around(chart.outline(), margin=0.02)
+    return box_around(places, ends)
 
 
 def map_frame(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """The outline ``(k, 2)`` of a map: of the globe, or of the box between two corners."""
-    box = np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
-    return chart.outline() if chart.radius is None else box
+    if chart.radius is None:
+        return chart.outline()
+    return np.stack([low, [high[0], low[1]], high, [low[0], high[1]], low])
 
 
 def map_labels(
@@ -136,11 +233,12 @@ def map_labels(
 ) -> list[tuple[str, np.ndarray, bool]]:
     """Names of the graticule's lines, their places, and whether they are parallels; these clear of
     the globe's rim."""
-    away = 1.035 if chart.radius is None else 1.0
-    return [
-        (text, place * (away if parallel else 1), parallel)
-        for text, place, parallel in chart.labels(low, high)
-    ]
+    labels = []
+    for text, place, is_parallel in chart.labels(low, high):
+        if is_parallel and chart.radius is None:
+            place = place * RIM
+        labels.append((text, place, is_parallel))
+    return labels
 
 
 def raster(
@@ -148,16 +246,18 @@ def raster(
 ) -> np.ndarray:
     """Values ``(n,)`` at points of the sphere as an image ``(rows, columns)`` of a box; NaN far
     from all points."""
-    low, (wide, tall) = box[0], box[1] - box[0]
-    columns = max(int(np.sqrt(pixels * wide / tall)), 2)
-    rows = max(int(columns * tall / wide), 2)
-    x, y = ((np.arange(k) + 0.5) / k * side for k, side in ((columns, wide), (rows, tall)))
-    places = chart.unproject(low + np.stack(np.meshgrid(x, y), axis=-1))
-    inside, image = np.isfinite(places[..., 0]), np.full((rows, columns), np.nan)
-    distance, near = cKDTree(points).query(places[inside], 4)
-    weight = 1 / (distance + 1e-9) ** 2
-    mean = (weight * values[near]).sum(axis=1) / weight.sum(axis=1)
-    image[inside] = np.where(distance[:, 0] < 2 * spacing(points), mean, np.nan)
+    width, height = box[1] - box[0]
+    columns = max(int(np.sqrt(pixels * width / height)), 2)
+    rows = max(int(columns * height / width), 2)
+    x = (np.arange(columns) + 0.5) / columns * width
+    y = (np.arange(rows) + 0.5) / rows * height
+    places = chart.unproject(box[0] + np.stack(np.meshgrid(x, y), axis=-1))
+    inside = np.isfinite(places[..., 0])
+    distances, neighbors = cKDTree(points).query(places[inside], 4)
+    weights = 1 / (distances + 1e-9) ** 2
+    mean = (weights * values[neighbors]).sum(axis=1) / weights.sum(axis=1)
+    image = np.full((rows, columns), np.nan)
+    image[inside] = np.where(distances[:, 0] < 2 * spacing(points), mean, np.nan)
     return image
 
 
@@ -165,13 +265,14 @@ def _fill(
     axes: Any, chart: EqualAreaMap, box: Box, points: np.ndarray, values: np.ndarray, **colors: Any
 ) -> Any:
     """Colours between points that are near each other."""
-    image = raster(chart, points, values, box, 300_000)
-    place = {
-        "extent": np.stack(box, axis=1).ravel(),
-        "origin": "lower",
-        "interpolation": "bilinear",
-    }
-    drawn = axes.imshow(image, zorder=0.5, **colors, **place)
+    drawn = axes.imshow(
+        raster(chart, points, values, box, FILLED_PIXELS),
+        zorder=0.5,
+        extent=np.stack(box, axis=1).ravel(),
+        origin="lower",
+        interpolation="bilinear",
+        **colors,
+    )
     drawn.set_clip_path(*axes.fill(*chart.outline().T, color="none"))
     return drawn
 
@@ -180,31 +281,34 @@ def _empty_map(
     axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, coast: str
 ) -> None:
     """Draw coastlines and the labelled graticule of a box."""
-    world = chart.radius is None
+    is_globe = chart.radius is None
     axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8)
     axes.plot(*chart.coastline().T, color=coast, linewidth=0.7, alpha=0.8, zorder=0.9)
     frame = map_frame(chart, low, high)
-    axes.plot(*frame.T, color="0.55", linewidth=0.8, zorder=3 if world else 2, clip_on=world)
-    if world:
+    above = 3 if is_globe else 2
+    axes.plot(*frame.T, color="0.55", linewidth=0.8, zorder=above, clip_on=is_globe)
+    if is_globe:
         axes.fill(*frame.T, facecolor="0.965", zorder=0)
-    halo = [
-        extra("matplotlib.patheffects", "Figures", "plot").withStroke(
-            linewidth=1.6, foreground="white"
-        )
-    ]
-    for text, place, parallel in map_labels(chart, low, high):
-        left = {"xytext": (-3, 0), "ha": "right", "va": "center"}
-        below = {
-            "xytext": (0, 2 if world else -3),
-            "ha": "center",
-            "va": "bottom" if world else "top",
-        }
-        look = {
-            "fontsize": 7,
-            "color": "0.3",
-            "textcoords": "offset points",
-            "annotation_clip": False,
-        }
-        axes.annotate(text, place, path_effects=halo, **look, **(left if parallel else below))
+    _add_labels(axes, chart, low, high)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_axis_off()
+
+
+def _add_labels(axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> None:
+    """The names of the graticule's lines: parallels on the left, meridians below, or above the rim
+    of the globe."""
+    effects = extra("matplotlib.patheffects", "Figures", "plot")
+    look = {
+        "path_effects": [effects.withStroke(linewidth=1.6, foreground="white")],
+        "fontsize": 7,
+        "color": "0.3",
+        "textcoords": "offset points",
+        "annotation_clip": False,
+    }
+    left = {"xytext": (-3, 0), "ha": "right", "va": "center"}
+    below: dict[str, Any] = {"xytext": (0, -3), "ha": "center", "va": "top"}
+    if chart.radius is None:
+        below = {"xytext": (0, 2), "ha": "center", "va": "bottom"}
+    for text, place, is_parallel in map_labels(chart, low, high):
+        position = left if is_parallel else below
+        axes.annotate(text, place, **look, **position)

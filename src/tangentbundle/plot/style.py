@@ -19,6 +19,12 @@ LENGTHS, ERRORS, SIGNED = "plasma", "magma_r", "RdBu_r"
 BRIGHTEST = 0.78
 """Share of the colours of lengths that is used: the rest is too light for arrows on paper."""
 
+SQUARE = re.compile(r"\b([ckm]?m|s)(?:\*\*|\^)?2\b")
+"""The square of a length or a time in a unit: m2, m**2, s^2."""
+
+QUOTIENT = re.compile(r"^(?:([\w²]+)[ .*]+)?([^\W\d]+?)\s*(?:\*\*|\^)?\{?(?:-1|⁻¹)\}?$")
+"""A unit with a power of minus one: m s-1, s**-1."""
+
 LINES = (
     *("#440154", "#b5367a", "#fb8861", "#0d3b66", "#2a788e", "#35a07b", "#7ad151"),
     *("#7f7f7f", "#bcbd22", "#9ecae1", "#393b79", "#000000", "#8c6d31"),
@@ -42,12 +48,10 @@ def canvas(
 
 def axes_or_new(axes: Any, size: tuple[float, float] = (6.4, 5.2)) -> Any:
     """The axes given, or new ones of pyplot."""
-    return (
-        axes
-        or extra("matplotlib.pyplot", "Figures", "plot").subplots(
-            figsize=size, layout="constrained"
-        )[1]
-    )
+    if axes:
+        return axes
+    pyplot = extra("matplotlib.pyplot", "Figures", "plot")
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
 
 
 def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
@@ -60,12 +64,14 @@ def save(figure: Any, path: str | Path, dpi: int = 130) -> Path:
         raise InvalidInputError(
             "an interactive figure has a method of its own: figure.write_html(path)."
         )
-    content, figure = io.BytesIO(), getattr(figure, "figure", figure)
-    known, suffix = figure.canvas.get_supported_filetypes(), Path(path).suffix[1:].lower() or "png"
+    figure = getattr(figure, "figure", figure)
+    known = figure.canvas.get_supported_filetypes()
+    suffix = Path(path).suffix[1:].lower() or "png"
     if suffix not in known:
         raise OutputError(
             f"unknown format {suffix!r} of {Path(path).name}. Known: {', '.join(known)}."
         )
+    content = io.BytesIO()
     figure.savefig(content, dpi=dpi, format=suffix)
     write_atomically(path, content.getvalue())
     return Path(path)
@@ -84,8 +90,11 @@ def top_of(values: np.ndarray) -> float:
     finite = np.asarray(values)[np.isfinite(values)]
     if not len(finite) or finite.max() <= 0:
         return 1.0
-    most = float(np.quantile(finite, 0.98))
-    return float(finite.max()) if finite.max() < 1.25 * most or most <= 0 else most
+    largest = float(finite.max())
+    usual = float(np.quantile(finite, 0.98))
+    if largest < 1.25 * usual or usual <= 0:
+        return largest
+    return usual
 
 
 def add_color_bar(
@@ -93,13 +102,11 @@ def add_color_bar(
 ) -> Any:
     """A colour bar that names the largest of the values ``(n,)`` shown if the colours end before
     it."""
-    largest, top = float(np.nanmax(values, initial=0.0)), drawn.get_clim()[1]
-    beyond = largest > 1.005 * top
-    look = (
-        {"label": f"{label}\n(largest {largest:.3g})", "extend": "max"}
-        if beyond
-        else {"label": label}
-    )
+    largest = float(np.nanmax(values, initial=0.0))
+    top = drawn.get_clim()[1]
+    look = {"label": label}
+    if largest > 1.005 * top:
+        look = {"label": f"{label}\n(largest {largest:.3g})", "extend": "max"}
     return axes.figure.colorbar(drawn, ax=axes, shrink=shrink, **look)
 
 
@@ -111,7 +118,9 @@ def nice_number(value: float) -> float:
 
 def with_unit(label: str, unit: str) -> str:
     """A label and its unit, with speeds as quotients."""
-    return f"{label}, {readable_unit(unit)}" if unit else label
+    if not unit:
+        return label
+    return f"{label}, {readable_unit(unit)}"
 
 
 def readable_unit(unit: str) -> str:
@@ -120,6 +129,5 @@ def readable_unit(unit: str) -> str:
     >>> [readable_unit(unit) for unit in ("m s-1", "s-1", "m2/s", "m**2 s^-1")]
     ['m/s', '1/s', 'm²/s', 'm²/s']
     """
-    unit = re.sub(r"\b([ckm]?m|s)(?:\*\*|\^)?2\b", r"\1²", unit.strip())
-    pattern = r"^(?:([\w²]+)[ .*]+)?([^\W\d]+?)\s*(?:\*\*|\^)?\{?(?:-1|⁻¹)\}?$"
-    return re.sub(pattern, lambda found: f"{found[1] or 1}/{found[2]}", unit)
+    unit = SQUARE.sub(r"\1²", unit.strip())
+    return QUOTIENT.sub(lambda match: f"{match[1] or 1}/{match[2]}", unit)

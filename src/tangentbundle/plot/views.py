@@ -32,7 +32,8 @@ def spread_out(points: np.ndarray, count: int, *, pool: int = 20) -> np.ndarray:
         return rows
     places = np.asarray(points, dtype=np.float64)[rows]
     places -= places.mean(axis=0)
-    chosen, nearest = np.zeros(count, dtype=np.int64), np.full(len(rows), np.inf)
+    nearest = np.full(len(rows), np.inf)
+    chosen = np.zeros(count, dtype=np.int64)
     chosen[0] = np.einsum("nd,nd->n", places, places).argmax()
     for k in range(1, count):
         away = places - places[chosen[k - 1]]
@@ -53,7 +54,9 @@ def reach(points: np.ndarray, size: float | None = None) -> float:
     """Length of the longest arrows at points ``(n, D)``: to the neighbours, at most an eighth of
     the picture's size."""
     longest = 0.125 * (size or extent(points))
-    return min(spacing(points), longest) if len(points) > 3 else longest
+    if len(points) <= 3:
+        return longest
+    return min(spacing(points), longest)
 
 
 def tips(places: np.ndarray, moves: np.ndarray, longest: float) -> np.ndarray:
@@ -78,14 +81,18 @@ def box_around(places: np.ndarray, ends: np.ndarray | None = None, margin: float
     """
     size = float(np.max(np.nanmax(places, axis=0) - np.nanmin(places, axis=0))) or 1.0
     shown = places if ends is None else np.concatenate([places, ends])
-    low, high = np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)
-    middle, half = (low + high) / 2, np.maximum((high - low) / 2 + margin * size, 0.125 * size)
+    lowest = np.nanmin(shown, axis=0)
+    highest = np.nanmax(shown, axis=0)
+    middle = (lowest + highest) / 2
+    half = np.maximum((highest - lowest) / 2 + margin * size, 0.125 * size)
     return middle - half, middle + half
 
 
 def extent(points: np.ndarray) -> float:
     """The longest side of the box around points ``(n, D)``; one if there is none."""
-    return (float(np.ptp(points, axis=0).max()) if len(points) else 0.0) or 1.0
+    if not len(points):
+        return 1.0
+    return float(np.ptp(points, axis=0).max()) or 1.0
 
 
 @dataclass(frozen=True)
@@ -103,9 +110,7 @@ class View:
 
     def __post_init__(self) -> None:
         if self.up not in ("x", "y", "z"):
-            raise InvalidInputError(
-                f"expected x, y or z as the axis that points up, got up={self.up!r}."
-            )
+            raise InvalidInputError(argument="up", expected="x, y or z", received=repr(self.up))
 
     @property
     def axes(self) -> np.ndarray:
@@ -116,4 +121,6 @@ class View:
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Right, up, and toward the viewer, ``(n, 3)``; points of the plane as they are."""
-        return points if points.shape[-1] == 2 else points @ self.axes.T
+        if points.shape[-1] == 2:
+            return points
+        return points @ self.axes.T

@@ -1,8 +1,13 @@
-"""Training of networks: the loop, checkpoints, replicas, several processes."""
+"""Training of networks: losses, the loop, checkpoints, replicas, several processes.
+
+``fitting`` has ``fit``; ``checks`` are what it refuses; ``trainer`` is the loop, which evaluates
+``losses``, and chooses the best weights in its ``state``.
+"""
 
 from .checkpoint import Checkpoint
-from .loop import Criterion, Fit, fit, squared_error
-from .loop import Loss as Loss
+from .fitting import Fit, fit
+from .losses import BatchLoss, squared_error
+from .losses import Loss as Loss
 from .replicas import Replicas
 
-__all__ = ["Checkpoint", "Criterion", "Fit", "Replicas", "fit", "squared_error"]
+__all__ = ["BatchLoss", "Checkpoint", "Fit", "Replicas", "fit", "squared_error"]

@@ -5,14 +5,26 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from ..errors import DamagedFileError, InvalidInputError
 from ..files import read_tensors, write_tensors
 
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
 KIND = "tangentbundle.training"
+
+MOMENTS = "moments."
+"""Begins the names of what the optimiser remembers of each parameter."""
+
+HISTORY = "history."
+"""Begins the names of the losses of all epochs."""
+
+RANDOM = "random"
+"""The state of torch's random numbers."""
 
 
 class Checkpoint:
@@ -20,52 +32,64 @@ class Checkpoint:
     and at the end."""
 
     def __init__(self, folder: str | os.PathLike, every: float = 20.0) -> None:
-        self.folder, self.every, self.written = Path(folder), every, time.monotonic()
+        self.folder = Path(folder)
+        self.every = every
+        self.written = time.monotonic()
         self.path = self.folder / "checkpoint.safetensors"
 
     @property
     def due(self) -> bool:
+        """Whether it is time to write again."""
         return time.monotonic() - self.written > self.every
 
-    def save(self, training: Any) -> None:
-        moments = training.optimizer.state_dict()["state"].items()
-        state = {
-            **training.state_dict(),
-            **{
-                f"moments.{i}.{key}": torch.as_tensor(v)
-                for i, entry in moments
-                for key, v in entry.items()
-            },
-            **{
-                f"history.{name}": torch.tensor(v, dtype=torch.float64)
-                for name, v in training.history.items()
-            },
-            "random": torch.get_rng_state(),
-        }
-        write_tensors(self.path, KIND, state, training.identity)
+    def save(self, trainer: Trainer) -> None:
+        """Write the state of a training."""
+        tensors = trainer.state.state_dict()
+        tensors.update(_moments(trainer.optimizer))
+        for name, losses in trainer.history.items():
+            tensors[f"{HISTORY}{name}"] = torch.tensor(losses, dtype=torch.float64)
+        tensors[RANDOM] = torch.get_rng_state()
+        write_tensors(self.path, KIND, tensors, trainer.identity)
         self.written = time.monotonic()
 
-    def load(self, training: Any) -> None:
+    def load(self, trainer: Trainer) -> None:
         """Continue from the file, which must be of the same network and optimiser."""
-        state, identity = read_tensors(self.path, KIND)
-        if identity != training.identity:
+        tensors, identity = read_tensors(self.path, KIND)
+        if identity != trainer.identity:
             raise InvalidInputError(
                 f"{self.path} is the checkpoint of another network or optimiser. Choose another "
                 "folder, or delete it."
             )
         try:
-            moments: dict[int, dict[str, torch.Tensor]] = {}
-            for name in [name for name in state if name.startswith("moments.")]:
-                _, index, key = name.split(".", 2)
-                moments.setdefault(int(index), {})[key] = state.pop(name)
-            for name in [name for name in state if name.startswith("history.")]:
-                training.history[name.removeprefix("history.")] = state.pop(name).tolist()
-            torch.set_rng_state(state.pop("random"))
-            training.load_state_dict(state)
-            training.optimizer.load_state_dict(
-                {**training.optimizer.state_dict(), "state": moments}
-            )
+            _restore(trainer, tensors)
         except Exception as error:  # anything can be raised by a forged file
             raise DamagedFileError(
                 f"{self.path} is not a complete checkpoint ({error!r:.300}). Delete it."
             ) from error
+
+
+def _moments(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """What an optimiser remembers of each parameter, by its number and a key."""
+    moments = {}
+    for number, entries in optimizer.state_dict()["state"].items():
+        for key, value in entries.items():
+            moments[f"{MOMENTS}{number}.{key}"] = torch.as_tensor(value)
+    return moments
+
+
+def _restore(trainer: Trainer, tensors: dict[str, torch.Tensor]) -> None:
+    """Give a training the state that a file holds."""
+    moments: dict[int, dict[str, torch.Tensor]] = {}
+    weights_and_losses: dict[str, torch.Tensor] = {}
+    for name, tensor in tensors.items():
+        if name.startswith(MOMENTS):
+            number, key = name.removeprefix(MOMENTS).split(".", 1)
+            moments.setdefault(int(number), {})[key] = tensor
+        elif name.startswith(HISTORY):
+            trainer.history[name.removeprefix(HISTORY)] = tensor.tolist()
+        elif name != RANDOM:
+            weights_and_losses[name] = tensor
+    torch.set_rng_state(tensors[RANDOM])
+    trainer.state.load_state_dict(weights_and_losses)
+    optimizer_state = trainer.optimizer.state_dict()
+    trainer.optimizer.load_state_dict({**optimizer_state, "state": moments})

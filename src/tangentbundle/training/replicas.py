@@ -40,16 +40,13 @@ class Replicas(torch.nn.Module):
             raise InvalidInputError(
                 f"replicas of {type(nets[0]).__name__} would share its buffers {list(buffers)}."
             )
-        object.__setattr__(
-            self, "_skeleton", nets[0].to("meta")
-        )  # its weights are never used, nor found by torch
+        # its weights are never used, nor listed among the parameters of this module
+        object.__setattr__(self, "_skeleton", nets[0].to("meta"))
         self.names = list(parameters)
-        self.stacked = torch.nn.ParameterList(
-            [
-                torch.nn.Parameter(p.detach(), requires_grad=p.requires_grad)
-                for p in parameters.values()
-            ]
-        )
+        self.stacked = torch.nn.ParameterList()
+        for stack in parameters.values():
+            trains = stack.requires_grad
+            self.stacked.append(torch.nn.Parameter(stack.detach(), requires_grad=trains))
 
     def forward(self, x: torch.Tensor, *shared: Any) -> Any:
         if len(x) != len(self):
@@ -57,10 +54,10 @@ class Replicas(torch.nn.Module):
                 f"{len(self)} replicas need inputs ({len(self)}, ...), got {tuple(x.shape)}."
             )
 
-        def one(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> Any:
-            return functional_call(self._skeleton, parameters, (x, *shared))
+        def evaluate(parameters: dict[str, torch.Tensor], own_x: torch.Tensor) -> Any:
+            return functional_call(self._skeleton, parameters, (own_x, *shared))
 
-        return torch.vmap(one)(dict(zip(self.names, self.stacked, strict=True)), x)
+        return torch.vmap(evaluate)(dict(zip(self.names, self.stacked, strict=True)), x)
 
     def train(self, mode: bool = True) -> Self:
         """Set the mode of all replicas, which is that of the skeleton."""
@@ -79,12 +76,11 @@ class Replicas(torch.nn.Module):
         """One of the networks, on its own."""
         if not -len(self) <= replica < len(self):
             raise IndexError(f"replica {replica} of {len(self)}")
+        own_weights = {}
+        for name, stack in zip(self.names, self.stacked, strict=True):
+            own_weights[name] = stack[replica].detach().clone()
         net = copy.deepcopy(self._skeleton)
-        own = {
-            name: p[replica].detach().clone()
-            for name, p in zip(self.names, self.stacked, strict=True)
-        }
-        net.load_state_dict(own, assign=True)
+        net.load_state_dict(own_weights, assign=True)
         return net
 
     def extra_repr(self) -> str:

@@ -1,0 +1,5 @@
+"""``python -m experiments NAME``."""
+
+from .command import app
+
+app(prog_name="python -m experiments")

@@ -1,0 +1,180 @@
+"""How strongly neighbours pull at each other, and the Laplacian that follows: kernels on clouds,
+cotangents on meshes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from .arrays import Array, positive_integer
+from .errors import InvalidInputError
+from .geometry.frames import median
+from .geometry.kernels import Kernel
+from .geometry.mesh import IntrinsicMesh, Triangulation
+from .operators import Calibration, Laplacian, Normalization
+from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
+from .operators.calibration import calibrated_scale
+from .transforms import outside_transforms
+
+if TYPE_CHECKING:
+    from .bundle import TangentBundle
+
+
+class EdgeWeights(ABC):
+    """Weights of the edges of a bundle, the masses of its points, and its Laplacian.
+
+    ``eps`` is a squared length: that of the neighbourhoods.
+    """
+
+    eps: float
+    mesh: Triangulation | None
+
+    @abstractmethod
+    def of_edges(self, bundle: TangentBundle) -> Tensor:
+        """The weight of each edge of ``bundle.sorted_graph``, ``(e,)``."""
+
+    @abstractmethod
+    def masses(self, bundle: TangentBundle) -> Tensor:
+        """Masses of the points along the curve, ``(n,)``: sums weighted by them are, up to a
+        factor, integrals."""
+
+    @abstractmethod
+    def laplacian(
+        self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
+    ) -> Laplacian:
+        """The connection Laplacian; the arguments are those of ``TangentBundle.laplacian``."""
+
+    @abstractmethod
+    def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
+        """See ``TangentBundle.rebuilt``."""
+
+    @abstractmethod
+    def describe(self, bundle: TangentBundle) -> str:
+        """What the bundle prints about its neighbourhoods."""
+
+    def graph_laplacian(self, bundle: TangentBundle, normalization: Normalization) -> Laplacian:
+        """Minus a Laplacian of the weighted graph."""
+        averages = Averages.of(bundle.sorted_graph, self.of_edges(bundle), normalization)
+        return _assembled(bundle, averages, scale=1.0, terms=1)
+
+
+@dataclass(frozen=True)
+class KernelWeights(EdgeWeights):
+    r""":math:`w_{ij} = k(|x_i - x_j|/\sqrt\epsilon)`, a kernel of the distance."""
+
+    kernel: Kernel
+    eps: float
+
+    mesh = None
+
+    def of_edges(self, bundle: TangentBundle) -> Tensor:
+        return self.kernel(bundle.sorted_graph.distances / self.eps**0.5)
+
+    def masses(self, bundle: TangentBundle) -> Tensor:
+        return self._averages(bundle).mass
+
+    def _averages(self, bundle: TangentBundle) -> Averages:
+        return Averages.of(bundle.sorted_graph, self.of_edges(bundle))
+
+    def laplacian(
+        self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
+    ) -> Laplacian:
+        averages = self._averages(bundle)
+        with outside_transforms():
+            scale, usual_terms = self._calibrated_scale(bundle, averages, calibrate)
+        if terms is None:
+            terms = usual_terms
+        return _assembled(bundle, averages, scale=scale, terms=positive_integer(terms, "terms"))
+
+    def _calibrated_scale(
+        self, bundle: TangentBundle, averages: Averages, calibrate: Calibration | bool
+    ) -> tuple[float, int]:
+        r"""The scale :math:`c\,\epsilon` and the usual number of terms; those of the points that do
+        not move."""
+        fixed = bundle.detach()
+        if fixed is not bundle:
+            averages = self._averages(fixed)
+        moments = partial(coordinate_moments, fixed.sorted_graph, averages, fixed.cloud.points)
+        constant = self.kernel.calibration(bundle.dim)
+        return calibrated_scale(calibrate, constant, self.eps, bundle.dim, moments)
+
+    def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
+        return type(bundle).from_frames(points, frames, eps=self.eps, kernel=self.kernel)
+
+    def describe(self, bundle: TangentBundle) -> str:
+        scales = f"eps={self.eps:.4g}"
+        if bundle.estimate is not None:
+            scales += f", eps_pca={bundle.estimate.eps_pca:.4g}"
+        neighbors = median(bundle.sorted_graph.degrees)
+        return f"{scales}, {neighbors:.0f} neighbours per point, {self.kernel}"
+
+
+@dataclass(frozen=True, eq=False)
+class MeshWeights(EdgeWeights):
+    """Cotangents of the intrinsic Delaunay triangulation, and areas of the vertices.
+
+    Attributes: ``cotangents`` (e,) and ``areas`` (n,) along the curve; ``mesh``, the triangles that
+    they come from; ``eps``, the mean squared edge length.
+    """
+
+    cotangents: Tensor
+    areas: Tensor
+    mesh: Triangulation
+    eps: float
+
+    @classmethod
+    def of(cls, mesh: IntrinsicMesh) -> MeshWeights:
+        """Those of a mesh."""
+        return cls(
+            cotangents=mesh.cotangents,
+            areas=mesh.areas,
+            mesh=mesh.triangulation,
+            eps=float(mesh.graph.distances.square().mean()),
+        )
+
+    def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
+        return type(bundle).from_mesh(points, self.mesh.faces, frames=frames)
+
+    def describe(self, bundle: TangentBundle) -> str:
+        return f"mesh of {self.mesh}"
+
+    def of_edges(self, bundle: TangentBundle) -> Tensor:
+        return self.cotangents
+
+    def masses(self, bundle: TangentBundle) -> Tensor:
+        return self.areas
+
+    def laplacian(
+        self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
+    ) -> Laplacian:
+        if calibrate is not True or terms is not None:
+            raise InvalidInputError(
+                "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
+                "Leave them out, or use TangentBundle.from_points on the vertices."
+            )
+        return area_laplacian(
+            bundle.sorted_graph,
+            bundle.connection,
+            weights=self.cotangents,
+            areas=self.areas,
+            curve_order=bundle.cloud.curve_order,
+            kind=bundle.kind,
+            frames=bundle.sorted_frame_matrices(),
+        )
+
+
+def _assembled(bundle: TangentBundle, averages: Averages, *, scale: float, terms: int) -> Laplacian:
+    return assemble(
+        bundle.sorted_graph,
+        bundle.connection,
+        averages,
+        scale=scale,
+        curve_order=bundle.cloud.curve_order,
+        kind=bundle.kind,
+        frames=bundle.sorted_frame_matrices(),
+        terms=terms,
+    )
