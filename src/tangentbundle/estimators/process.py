@@ -28,9 +28,9 @@ SAMPLE_ROWS = 800
 """Rows of the largest matrix whose likelihood is computed, some ten times: 400 tangent vectors
 of a surface. With more points it is that of a sample of all, together with small patches."""
 
-COARSE_POINTS = 150
+COARSE_POINTS = 200
 """Points of the sample from which the search of the parameters begins. Their matrices are factored
-some twenty times as fast as those of 400 points, on which the search ends with few steps."""
+some eight times as fast as those of 400 points, on which the search ends with few steps."""
 
 PATCHES = 4
 """Patches of neighbours, each with such a part of the sample's number of points."""
