@@ -137,7 +137,9 @@ def in_turns(
     least: dict[str, dict[str, Row]] = {name: {} for name in settings}
     for turn in range(processes):
         for name, environment in settings.items():
-            first_imports = ["torch"] if name == "torch first" else []
+            first_imports = ["tangentbundle"]
+            if name == "torch first":
+                first_imports = ["torch"]
             measured = in_new_process(measure, repeats, first_imports=first_imports, **environment)
             for job, row in measured.items():
                 best = least[name].setdefault(job, row)
