@@ -224,6 +224,16 @@ def test_non_orientable_surfaces():
     assert np.isfinite(across).all()
 
 
+@pytest.mark.parametrize("dims", [2, 3])
+def test_no_way_is_shorter_than_the_straight_line(dims):
+    axes = [np.linspace(0.0, 1.0, 12)] * dims
+    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, dims)
+    bundle = tb.TangentBundle.from_frames(points, np.tile(np.eye(dims), (len(points), 1, 1)))
+    for sources in ([0], [0, len(points) // 2]):
+        straight = np.linalg.norm(points[:, None] - points[sources], axis=2).min(axis=1)
+        assert (bundle.distance(sources) >= straight - 1e-12).all()
+
+
 def test_the_cut_locus_is_warned_of():
     points = tb.manifolds.Sphere(2).sample(2000, seed=0)
     bundle = tb.TangentBundle.from_points(points)

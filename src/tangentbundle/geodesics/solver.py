@@ -17,7 +17,8 @@ is the function whose differences along the edges fit them best,
           - \tfrac12 (g_i + O_{ij}\, g_j) \cdot y_{ij} \Big)^2, \qquad
           w_{ij} = \frac{\max(0,\, g_i \cdot O_{ij}\, g_j)^{16}}{|y_{ij}|^2} .
 
-The weights leave out edges across the cut locus, where the directions at both ends disagree.
+The weights leave out edges across the cut locus, where the directions at both ends disagree. No
+distance is less than that in a straight line.
 
 The logarithm of a point is the vector at the source whose geodesic ends there: as long as the
 distance, in the direction of g transported back to the source.
@@ -33,6 +34,7 @@ import torch
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import cg
+from scipy.spatial import cKDTree
 
 from ..arrays import Array, finite, float_tensor, host, positive
 from ..calculus import Derivatives
@@ -353,7 +355,9 @@ class GeodesicSolver:
             outward = steps[apart] / lengths[apart]
             directions[neighbors[apart]] = np.einsum("kij,kj->ki", maps[apart], outward)
             directions[row] = 0.0
-        distances = self._integrate(directions, rows, heat)
+        points = host(self.bundle.cloud.points)
+        straight, _ = cKDTree(points[rows]).query(points)  # no way is shorter
+        distances = np.maximum(self._integrate(directions, rows, heat), straight)
         distances[~reached] = np.inf
         return distances, directions
 
