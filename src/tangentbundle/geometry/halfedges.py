@@ -42,9 +42,9 @@ def check_corners(faces: Array, n: int) -> np.ndarray:
     return triangles
 
 
-def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
-    """Refuse triangles ``(f, 3)`` that are no vertex numbers, and vertices that no triangle has or
-    that do not lie in space; int64."""
+def check_soup(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no vertex numbers, and vertices that do not lie in space;
+    leave out those with a repeated corner. int64."""
     n = num_points
     if ambient_dim != 3:
         raise ShapeError(f"vertices must have shape (n, 3), got {(n, ambient_dim)}.")
@@ -56,11 +56,17 @@ def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.nd
             f"triangles with a repeated corner left out: {repeated.sum()}.",
             MeshRepairWarning,
         )
-    used = np.zeros(n, bool)
+    return triangles
+
+
+def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
+    """The same, and refuse vertices that no triangle has."""
+    triangles = check_soup(faces, num_points=num_points, ambient_dim=ambient_dim)
+    used = np.zeros(num_points, bool)
     used[triangles] = True
     if not used.all():
         raise RankDeficientError(
-            f"vertices without a normal, in no triangle: {n - used.sum()} (first: "
+            f"vertices without a normal, in no triangle: {num_points - used.sum()} (first: "
             f"{used.argmin()}).",
             "Remove them and number the others anew.",
         )
