@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from test_known_frames import icosphere
-from test_mesh import moebius, patch, plane
+from test_mesh import moebius
 
 import tangentbundle as tb
 from tangentbundle import TangentBundle

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import NotManifoldError
 from .cloud import PointCloud
 from .graph import NeighborGraph
-from .halfedges import counting_sort, oriented_halfedges, vertex_normals
+from .halfedges import CUT_REMEDY, counting_sort, oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames
 from .transport import Connection
 
@@ -373,7 +373,7 @@ def intrinsic_mesh(
         raise NotManifoldError(
             f"at vertex {numbers[pinched]} several parts of the mesh meet in a point, so it has no "
             "tangent plane there.",
-            "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices).",
+            CUT_REMEDY,
         )
     scale = np.where(inside, 2 * np.pi / total, 1.0)
     direction = _directions(points, bases, sense, tails, length, phi, scale)

@@ -31,8 +31,8 @@ MOLLIFY_FACTOR = 1e-5
 2020)."""
 
 DELAUNAY_TOLERANCE = 1e-6
-"""Edges with weights below minus that are flipped: four corners on a circle, as in grids, keep their
-diagonal whatever the rounding errors of the coordinates."""
+"""Edges with weights below minus that are flipped: four corners on a circle, as in grids, keep
+their diagonal whatever the rounding errors of the coordinates."""
 
 MAX_FLIPS = 1000
 """Most flips for each edge: rounding errors could flip some edges for ever."""
