@@ -96,7 +96,11 @@ class LinearMap(LinearOperator):
         )
 
     def __neg__(self) -> LinearMap:
-        return replace(self, matrix=-1.0 * self.matrix)
+        return self.scaled(-1.0)
+
+    def scaled(self, factor: float) -> LinearMap:
+        """The map times a number."""
+        return replace(self, matrix=factor * self.matrix)
 
     @cached_property
     def T(self) -> LinearMap:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import NamedTuple, Self
 
@@ -23,7 +24,7 @@ import torch
 from ..bundle import TangentBundle
 from ..calculus import Derivatives, LinearMap
 from ..errors import InvalidInputError, ShapeError
-from ..operators import SquareOperator
+from ..operators import Laplacian
 from .activations import NormTanh
 from .base import (
     Configured,
@@ -47,8 +48,8 @@ class MixedOperators:
     LinearMap(300 points, rank 2 to rank 4, float64, cpu)
     """
 
-    functions: SquareOperator
-    fields: SquareOperator
+    functions: Laplacian
+    fields: Laplacian
     gradient: LinearMap
     jacobian: LinearMap
 
@@ -69,14 +70,25 @@ class MixedOperators:
             jacobian=derivatives.jacobian(),
         )
 
+    @cached_property
+    def dimensionless(self) -> MixedOperators:
+        """The operators in units of the extent of the cloud, see ``Laplacian.dimensionless``."""
+        length = self.fields.extent
+        return MixedOperators(
+            functions=self.functions.dimensionless,
+            fields=self.fields.dimensionless,
+            gradient=self.gradient.scaled(length),
+            jacobian=self.jacobian.scaled(length),
+        )
+
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:
         """The same operators on another device or in another precision."""
         return replace(
             self,
-            functions=self.functions.to(device, dtype),  # type: ignore[attr-defined]
-            fields=self.fields.to(device, dtype),  # type: ignore[attr-defined]
+            functions=self.functions.to(device, dtype),
+            fields=self.fields.to(device, dtype),
             gradient=self.gradient.to(device, dtype),
             jacobian=self.jacobian.to(device, dtype),
         )
