@@ -311,18 +311,15 @@ def estimators() -> None:
             "colorbar": False,
         }
         tb.plot.field(points, vectors, title=title, axes=axes, **arrows)
-    _draw_scores(panels[3], denoiser.scores_)
+    _draw_weights(panels[3], denoiser)
     tb.plot.save(drawing, FOLDER / "estimators.png", dpi=150)
 
 
-def _draw_scores(axes, scores) -> None:
-    """Margins of the candidates, the best first, with their standard errors."""
-    names = [row.name for row in scores]
-    errors = [row.margin_error for row in scores]
-    axes.barh(names, [row.margin for row in scores], xerr=errors, color="#2a788e", height=0.6)
-    axes.set(xlabel="log density of left-out vectors, below the best", title="models compared")
-    axes.set_xscale("symlog", linthresh=0.05)
-    axes.set_xticks([0, 0.05, 0.5, 2], ["0", "0.05", "0.5", "2"])
+def _draw_weights(axes, denoiser) -> None:
+    """Weights of the models, the greatest first."""
+    names = [model.name for model in denoiser.models_]
+    axes.barh(names, denoiser.weights_, color="#2a788e", height=0.6)
+    axes.set(xlabel="weight", title="stacked models", xlim=(0, 1))
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.25)
 
