@@ -92,6 +92,11 @@ class Benchmark(ABC):
         """The settings in the first line of a file of results."""
         return {"benchmark": self.name, "full": full}
 
+    def summaries(self, rows: list[Row]) -> list[Row]:
+        """The rows that a table shows, one for each method and seed: these themselves, or means of
+        several."""
+        return rows
+
     def published(self) -> list[Row]:
         """The numbers of others: ``method``, ``source``, and mean and spread of each score."""
         entries = tomllib.loads((FOLDER / "published.toml").read_text("utf-8"))
@@ -147,6 +152,7 @@ def table_of(benchmark: Benchmark, rows: Sequence[Row]) -> Table:
         line += [_published_score(entry, score) for score in benchmark.scores]
         line += [str(entry.get("parameters", "")), "", "", entry["source"]]
         body.append(line)
+    rows = benchmark.summaries(list(rows))
     for kind in KINDS:
         for method in dict.fromkeys(row["method"] for row in rows if row["kind"] == kind):
             own = [row for row in rows if row["method"] == method]
