@@ -86,7 +86,8 @@ class Benchmark(ABC):
             return
         self.weights.mkdir(parents=True, exist_ok=True)
         words = re.sub("[^a-z0-9.]+", "-", key_of(task).lower())
-        save(net, self.weights / f"{words}.safetensors")
+        save(net.cpu(), self.weights / f"{words}.safetensors")
+        net.to(self.device)
 
     def header(self, full: bool) -> Row:
         """The settings in the first line of a file of results."""
