@@ -495,7 +495,18 @@ class TangentBundle(BundleSignals):
         On a mesh there is no kernel, and both arguments are refused:
         :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
-        return self.weights.laplacian(self, calibrate, terms)
+        laplacian = self.weights.laplacian(self, calibrate, terms)
+        return replace(laplacian, extent=self._extent(laplacian))
+
+    def _extent(self, laplacian: Laplacian) -> float:
+        """The length in whose units the Laplacian is dimensionless; that of the points that do not
+        move."""
+        fixed = self.detach()
+        with outside_transforms():
+            if fixed is not self:
+                return fixed.cloud.extent(fixed.sorted_masses())
+            mass = laplacian.mass.to(self.cloud.device, torch.float64)
+            return self.cloud.extent(mass[self.cloud.curve_order])
 
     @threads_by_size
     def graph_laplacian(self, normalization: Normalization) -> Laplacian:
