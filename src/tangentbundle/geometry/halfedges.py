@@ -183,8 +183,9 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
     twin, crowded = match_sides(faces, n)
     if crowded.any():
         edges = _distinct_edges(order[faces], crowded)
+        verb = "belongs" if len(edges) == 1 else "belong"
         raise NotManifoldError(
-            f"{_listed(edges)} belong to more than two triangles, so the mesh is no surface there.",
+            f"{_listed(edges)} {verb} to more than two triangles, so the mesh is no surface there.",
             CUT_REMEDY,
         ).at_edges(edges)
     is_turned, torn = agreeing_turns(faces, twin)
@@ -216,15 +217,17 @@ MAX_LISTED_EDGES = 5
 
 
 def _listed(edges: np.ndarray) -> str:
-    """The number of edges, and the first of them by their vertices.
+    """Edges by their vertices, the first of them if there are many.
 
     >>> _listed(np.array([[0, 1], [4, 7]]))
-    '2 edges (between vertices 0-1, 4-7)'
+    '2 edges (from vertex 0 to 1, 4 to 7)'
     """
-    names = [f"{tail}-{head}" for tail, head in edges[:MAX_LISTED_EDGES]]
+    names = [f"{tail} to {head}" for tail, head in edges[:MAX_LISTED_EDGES]]
+    if len(edges) == 1:
+        return f"the edge from vertex {names[0]}"
     if len(edges) > MAX_LISTED_EDGES:
         names.append("...")
-    return f"{len(edges)} edges (between vertices {', '.join(names)})"
+    return f"{len(edges)} edges (from vertex {', '.join(names)})"
 
 
 @njit(cache=True, nogil=True)
