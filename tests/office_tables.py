@@ -484,7 +484,8 @@ def ods(sheets: dict[str, list[Row]]) -> bytes:
     kind = "application/vnd.oasis.opendocument.spreadsheet"
     content = (
         f'<office:document-content xmlns:office="{names}:office:1.0" '
-        f'xmlns:table="{names}:table:1.0" xmlns:text="{names}:text:1.0"><office:body><office:spreadsheet>{tables}'
+        f'xmlns:table="{names}:table:1.0" xmlns:text="{names}:text:1.0"><office:body>'
+        f"<office:spreadsheet>{tables}"
         "</office:spreadsheet></office:body></office:document-content>"
     )
     manifest = (

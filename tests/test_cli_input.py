@@ -214,8 +214,8 @@ def test_interpolate_learns_from_a_history(folder):
 
 
 def test_options_name_columns_of_the_first_file_only(folder):
-    """The places have no such columns; and a table for fields without dates is refused before they are
-    computed."""
+    """The places have no such columns; and a table for fields without dates is refused before
+    they are computed."""
     table = pd.read_csv("stations.csv").rename(columns={"lat": "a", "lon": "b", "u": "c", "v": "d"})
     table.assign(err=0.1).to_csv("named.csv", index=False)
     options = ("--latlon", "a,b", "--vectors", "c,d", "--sigma", "err")

@@ -191,7 +191,7 @@ def _likeliest_encoding(start: bytes) -> str:
     lines = [line for line in start.splitlines() if not line.isascii()]
     matches = from_bytes(b"\n".join(lines[:SAMPLE_LINES]), cp_isolation=[*CANDIDATES])
     best = matches.best()
-    if best is None:
+    if best is None or "cp1252" in best.could_be_from_charset:
         return "cp1252"
     return best.encoding
 
