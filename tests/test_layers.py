@@ -25,6 +25,7 @@ ORDER = [
     "timeline",
     "units",
     "winds",
+    "layout",
     "formats",
     "geometry",
     "manifolds",
