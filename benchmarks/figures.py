@@ -265,7 +265,7 @@ def front() -> None:
     predicted, std = model.fit(few.points, few.ambient[0]).predict(wind.points, return_std=True)
     east_north = np.einsum("nda,nd->na", wind.frames, predicted)
     figure, axes = tb.plot.canvas(1, 3, (4.4, 2.2))
-    look = {"top": 10.0, "arrows": 260}
+    look = {"top": 10.0, "arrows": 260, "colorbar": False}
     maps = tb.plot.earth_map
     title = f"measured at {len(few.points)} stations"
     maps(
@@ -273,7 +273,6 @@ def front() -> None:
         few.lon,
         few.components[0],
         title=title,
-        colorbar=False,
         axes=axes[0, 0],
         **look,
     )
