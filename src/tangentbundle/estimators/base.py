@@ -90,7 +90,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         self.noise_ = self.scale_ * self.posterior_.noise
         errors, variances = self._left_out_errors()
         self._residuals = errors / np.sqrt(variances)
-        self._calibration = calibration(errors, variances, self.spaces_.dim)
+        self._calibration = calibration(errors, variances, observations.measured_dim)
         if noise_std is None and len(self.models_) > 1:  # a single model is the user's choice
             self._warn_if_no_field()
         return self
@@ -144,8 +144,15 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         left_out: Prediction = self.posterior_.compared()
         if observations.exact:
             left_out = left_out.tangent(observations.frames[index])
-            left_out = left_out.widened(0.0, self.posterior_.noise_across)
+            left_out = left_out.widened(0.0, self._noise_across_manifold)
         return observations.vectors[index] - left_out.mean, left_out.variances() + JITTER
+
+    @property
+    def _noise_across_manifold(self) -> float:
+        """The variance of the noise of components normal to a known manifold, none if measurements
+        are tangent to it."""
+        variance = self.posterior_.observations.normal_variance
+        return min(self.posterior_.noise**2, variance)
 
     def _warn_if_no_field(self) -> None:
         """Compare the log density of left-out vectors with that of noise alone, of which it has the
@@ -219,17 +226,17 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     def _predict(self, X: np.ndarray, spread: bool, with_noise: bool) -> Prediction:
         far = self.spaces_.warn_if_far(X)
         places = Places((X - self.center_) / self.unit_, lambda: self.spaces_.at(X))
+        at_least = far.astype(float)  # far away the size of the data
         with one_thread():
-            prediction: Prediction = self.posterior_.predict(places, spread)
-        along = far.astype(float)  # far away at least the size of the data
-        across = along
-        if self.manifold is not None:
-            prediction = prediction.tangent(places.frames)
-            across = np.zeros(len(X))
-        if with_noise:
-            along = along + self.posterior_.noise_along
-            across = across + self.posterior_.noise_across
-        return prediction.widened(along, across)
+            prediction: Prediction
+            if with_noise:
+                prediction = self.posterior_.measurements(places)
+            else:
+                prediction = self.posterior_.predict(places, spread)
+        if self.manifold is None:
+            return prediction.widened(at_least, at_least)
+        across = self._noise_across_manifold if with_noise else 0.0
+        return prediction.tangent(places.frames).widened(at_least, across)
 
     def _without_rounding(self, X: np.ndarray) -> np.ndarray:
         """Points ``(m, D)`` that came in single precision; those that are training points, rounded,

@@ -55,8 +55,6 @@ class NeighborPosterior(Posterior):
         # at most the left-out error, for the field changes, too
         variance = self.variance if known is None else float(known.mean())
         self.noise = float(np.sqrt(variance))
-        self.noise_along = variance
-        self.noise_across = variance
         self.parameters = {"neighbors": float(self.neighbors)}
 
     def predict(self, places: Places, spread: bool = True) -> GaussianPrediction:
@@ -66,6 +64,9 @@ class NeighborPosterior(Posterior):
         is_own_vector = (distances[:, 0] == 0.0) & (self.neighbors == 1)
         averaged = np.where(is_own_vector, 2, self.neighbors)
         return GaussianPrediction.isotropic(self._means(index), self.variance / averaged + JITTER)
+
+    def measurements(self, places: Places) -> GaussianPrediction:
+        return self.predict(places).widened(self.noise**2, self.noise**2)
 
     def left_out(self, index: np.ndarray) -> GaussianPrediction:
         nearest = self._nearest(self.observations.points[index], self.neighbors + 1)[1]

@@ -68,6 +68,24 @@ class Observations:
         return self.frames.shape[2]
 
     @cached_property
+    def normal_variance(self) -> float:
+        """The mean square of each component of the vectors normal to the tangent spaces."""
+        n, D, d = self.frames.shape
+        if d == D:
+            return 0.0
+        tangent = np.einsum("nda,nd->na", self.frames, self.vectors)
+        squares = np.square(self.vectors).sum() - np.square(tangent).sum()
+        return float(max(squares, 0.0)) / (n * (D - d))
+
+    @property
+    def measured_dim(self) -> int:
+        """Directions in which vectors vary: all, or the tangent ones if vectors are exactly
+        tangent."""
+        if self.normal_variance > 100 * JITTER:
+            return self.ambient_dim
+        return self.dim
+
+    @cached_property
     def places_left_out(self) -> Places:
         """The points as if they were new ones."""
         return Places(self.points, self.make_frames_left_out)

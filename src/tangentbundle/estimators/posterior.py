@@ -50,7 +50,11 @@ class LinearSystem:
 @dataclass(eq=False)
 class GaussianPosterior(Posterior):
     """A Gaussian process given observations; ``logarithms`` are those of its parameters, the noise
-    last."""
+    last.
+
+    ``noise_along`` and ``noise_across`` are variances of the noise of a component, along the bases
+    and across them.
+    """
 
     covariance: Covariance
     logarithms: np.ndarray
@@ -97,6 +101,9 @@ class GaussianPosterior(Posterior):
             mean = mean + observations.history.mean(places.points)
         prediction = GaussianPrediction(mean, bases, blocks, across)
         return prediction.widened(self._variance_of_positions, 0.0)
+
+    def measurements(self, places: Places) -> GaussianPrediction:
+        return self.predict(places).widened(self.noise_along, self.noise_across)
 
     def _conditional(
         self, system: LinearSystem, sites: Sites, spread: bool

@@ -177,13 +177,15 @@ class Posterior(ABC):
     """A fitted model."""
 
     noise: float  # estimated standard deviation of each component (root mean square of a known one)
-    noise_along: float  # variance of the noise of each component along the bases
-    noise_across: float  # the same across them
     parameters: dict[str, float]  # fitted hyperparameters by name
 
     @abstractmethod
     def predict(self, places: Places, spread: bool = True) -> Prediction:
         """The field itself; without ``spread`` the variances mean nothing."""
+
+    @abstractmethod
+    def measurements(self, places: Places) -> Prediction:
+        """Measurements of the field, with noise."""
 
     @abstractmethod
     def left_out(self, index: np.ndarray) -> Prediction:

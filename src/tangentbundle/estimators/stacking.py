@@ -150,10 +150,10 @@ class Mixture(Posterior):
     weights: np.ndarray
 
     def __post_init__(self) -> None:
-        parts = self._weighted_posteriors
-        self.noise = float(np.sqrt(sum(w * posterior.noise**2 for w, posterior in parts)))
-        self.noise_along = sum(w * posterior.noise_along for w, posterior in parts)
-        self.noise_across = sum(w * posterior.noise_across for w, posterior in parts)
+        variance = sum(
+            weight * posterior.noise**2 for weight, posterior in self._weighted_posteriors
+        )
+        self.noise = float(np.sqrt(variance))
         self.parameters = {
             f"{fit.model}: {name}": value
             for fit in self.fits
@@ -177,11 +177,8 @@ class Mixture(Posterior):
         return MixturePrediction(self._positive_weights, predictions)
 
     def measurements(self, places: Places) -> MixturePrediction:
-        """Measurements of the field, with the noise of each model."""
-        predictions = [
-            posterior.predict(places).widened(posterior.noise_along, posterior.noise_across)
-            for _, posterior in self._weighted_posteriors
-        ]
+        """Measurements of the field, with the noise of each model in its own bases."""
+        predictions = [posterior.measurements(places) for _, posterior in self._weighted_posteriors]
         return MixturePrediction(self._positive_weights, predictions)
 
     def left_out(self, index: np.ndarray) -> MixturePrediction:

@@ -12,6 +12,7 @@ filters in continuous time, one of a D-TNN, sampled in space. The operator is an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -21,7 +22,7 @@ from ..filters import Filter, Heat, Method
 from ..operators import SquareOperator
 from .base import Configured, check_part, check_signal, generator, uniform_weights
 from .evaluation import filter_and_mix
-from .filter_parameters import list_learnable, require_registered, use_parameters
+from .filter_parameters import copy_learnable, list_learnable, require_registered, use_parameters
 
 MAX_TAPS = 1000
 """Taps of a layer: each is a filter to evaluate."""
@@ -112,6 +113,32 @@ class BundleConv(Configured):
         return (
             f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {kind}, "
             f"{self.num_parameters} parameters"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ConvFactory:
+    """Makes the filter banks of a network, which differ in their channels and weights only.
+
+    All initial weights come from one generator, and each bank has its own copy of what the filters
+    learn.
+    """
+
+    taps: int
+    step: float
+    filters: Sequence[Filter] | None
+    method: Method | None
+    source: torch.Generator
+
+    def make(self, in_channels: int, out_channels: int) -> BundleConv:
+        return BundleConv(
+            in_channels,
+            out_channels,
+            taps=self.taps,
+            step=self.step,
+            filters=copy_learnable(self.filters),
+            method=self.method,
+            seed=self.source,
         )
 
 

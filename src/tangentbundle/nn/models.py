@@ -16,7 +16,6 @@ or a gated cell. The inputs ``(..., T, n, d, c)`` of a layer are filtered for al
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -34,39 +33,12 @@ from .activations import (
     squared_norm,
 )
 from .base import Configured, check_channels, check_part, generator
-from .conv import BundleConv
-from .filter_parameters import copy_learnable
+from .conv import BundleConv, ConvFactory
 from .readouts import Readout
 
 ACTIVATION_EXAMPLE = "NormTanh() or Coordinatewise(torch.tanh)"
 
 States = list[torch.Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class ConvFactory:
-    """Makes the filter banks of a network, which differ in their channels and weights only.
-
-    All initial weights come from one generator, and each bank has its own copy of what the filters
-    learn.
-    """
-
-    taps: int
-    step: float
-    filters: Sequence[Filter] | None
-    method: Method | None
-    source: torch.Generator
-
-    def make(self, in_channels: int, out_channels: int) -> BundleConv:
-        return BundleConv(
-            in_channels,
-            out_channels,
-            taps=self.taps,
-            step=self.step,
-            filters=copy_learnable(self.filters),
-            method=self.method,
-            seed=self.source,
-        )
 
 
 class TNNLayer(torch.nn.Module):
