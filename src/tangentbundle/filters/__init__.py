@@ -6,7 +6,15 @@ from ..operators.response import Impulses as Impulses
 from ..operators.semigroup import Exponentials
 from .base import Filter
 from .properties import Properties as Properties
-from .responses import FIR, Heat, ImpulseResponse, Polynomial, Spectral, Tikhonov
+from .responses import (
+    FIR,
+    Heat,
+    ImpulseResponse,
+    Polynomial,
+    Spectral,
+    Tikhonov,
+    geometric_times,
+)
 
 __all__ = [
     "FIR",
@@ -21,4 +29,5 @@ __all__ = [
     "Polynomial",
     "Spectral",
     "Tikhonov",
+    "geometric_times",
 ]
