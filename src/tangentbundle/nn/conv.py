@@ -113,7 +113,7 @@ class BundleConv(Configured):
 
     def _constrained_weight(self, filters: Sequence[Filter]) -> torch.Tensor:
         """The weights as the constraints have them."""
-        weight = self.weight
+        weight: torch.Tensor = self.weight
         if not self.constraints:
             return weight
         gains = [filter.gain_bound() for filter in filters]
