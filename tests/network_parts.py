@@ -223,6 +223,7 @@ READOUTS = {
     "sum": lambda: nn.SumReadout(2, np.int64(3)),
     "invariant": lambda: nn.InvariantReadout(2, 3, pooling=nn.NoPooling()),
     "pooled": lambda: nn.InvariantReadout(2, 3),
+    "mean": lambda: nn.InvariantReadout(2, 3, pooling=nn.MeanPooling()),
     "attention": lambda: nn.InvariantReadout(2, 3, pooling=nn.AttentionPooling(heads=4)),
     "foreign": lambda: Energy(2, 3),
 }
@@ -276,6 +277,7 @@ ON_BUNDLES = {
     "constrained, learned": lambda: nn.ResidualTNN(
         [1, 2, 1], 2, filters=[nn.HeatSum([0.1])], constraints=(nn.NonAmplifying(),)
     ),
+    "dropout": lambda: nn.VectorDropout(0.1),
     "one block": lambda: nn.ResidualBlock(1, taps=3, dropout=0.1),
     "deep": lambda: nn.ResidualTNN(
         map(int, "132"), np.int64(2), filters=[tb.Heat(0.0), tb.Heat(parameter(0.3))], dropout=0.1
@@ -294,7 +296,7 @@ ON_BUNDLES = {
         [0, np.int64(3), 1], map(int, "131"), taps=np.int64(2), step=np.float32(0.1)
     ),
     "mixed, oriented": lambda: nn.MixedTNN([0, 3, 1], [1, 3, 1], oriented=True),
-    "mixed, readout": lambda: nn.MixedTNN([0, 3], [1, 2], readout=nn.MixedReadout(3, 2, 4)),
+    "mixed, readout": lambda: nn.MixedTNN([0, 5], [1, 2], readout=nn.MixedReadout(5, 2, 4)),
     "mixed, deep": lambda: nn.ResidualMixedTNN(
         [0, 3, 1], map(int, "131"), 2, norm=nn.PointNorm(), dropout=np.float32(0.1)
     ),
