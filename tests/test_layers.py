@@ -39,6 +39,7 @@ ORDER = [
     "bundle",
     "spaces",
     "filters",
+    "directions",
     "nn",
     "architecture",
     "saving",
