@@ -40,6 +40,7 @@ ORDER = [
     "bundle",
     "spaces",
     "filters",
+    "directions",
     "nn",
     "architecture",
     "saving",
