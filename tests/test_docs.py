@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.ipynb"))
 LONG_PAGES = ["docs/results/README.md"]
 LONG = ("heat_flow", "transfer", "wind_map")
 FIRST_STEPS = [ROOT / "docs/start.md", ROOT / "README.md"]
@@ -90,6 +91,7 @@ def test_links_and_pictures_exist(page):
         "gallery/index.md",
         "reference/index.md",
         *(f"gallery/{e.stem}.md" for e in EXAMPLES),
+        *(f"tutorials/{t.stem}.md" for t in TUTORIALS),
     }
     for target in re.findall(r"\]\(([^)#]+)[)#]", page.read_text()):
         path = page.parent / target
@@ -168,3 +170,15 @@ def test_a_newcomer(tmp_path):
     printed = run_shell(list(steps), tmp_path / "clone")
     for (command, output), got in zip(steps.items(), printed, strict=True):
         check(got, output, f"$ {command}")
+
+
+def test_every_warning_has_its_section_and_every_error_its_row(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/pages")
+    troubleshooting = import_module("troubleshooting")
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    names = [warning.__name__ for warning in troubleshooting.warning_classes()]
+    assert re.findall(r"^### (\w+)$", page, re.MULTILINE) == names
+    completed = troubleshooting.complete(page)
+    for thing in troubleshooting.classes_below(tb.errors.TangentBundleError):
+        assert f"| `{thing.__name__}` | {troubleshooting.meaning(thing)} |" in completed
+    assert set(troubleshooting.messages()) == set(names), "a warning is never given"
