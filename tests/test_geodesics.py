@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 import tangentbundle as tb
 from tangentbundle.errors import AmbiguousTransportWarning, InvalidInputError, ShapeError
 from tangentbundle.geodesics.conditioned import ConditionedFields, SweptFunctions
-from tangentbundle.geodesics.heat import DirectFieldsOnSurfaces, DirectFunctions, HeatEquation
+from tangentbundle.geodesics.heat import DirectFieldsOnSurfaces, DirectFunctions
 
 
 def sphere_truth(points, source, vector):
@@ -139,7 +139,7 @@ def test_answers_do_not_depend_on_rotation_unit_origin_and_order(seed):
 def test_both_solvers_agree_with_a_dense_one_at_every_point(dim):
     points = tb.manifolds.Sphere(dim).sample(700, seed=0)
     solver = tb.TangentBundle.from_points(points, dim=dim).geodesics()
-    equation = HeatEquation(solver.stencils, solver.time)
+    equation = solver.diffusion.equation
     n = equation.num_points
     matrix = np.zeros((n, dim, n, dim))
     matrix[equation.rows, :, equation.columns] = -equation.jumps[:, None, None] * equation.maps
@@ -169,7 +169,7 @@ def test_heat_is_accurate_where_next_to_none_arrives():
     x = np.linspace(0.0, 1.0, n)[:, None]
     bundle = tb.TangentBundle.from_frames(x, np.ones((n, 1, 1)))
     solver = bundle.geodesics(time=(1.0 / 200) ** 2)
-    heat = solver._heat(solver._rows(0), np.ones((1, 1)))[:, 0]
+    heat = solver.diffusion.of_sources(solver._rows(0))
     heat = heat[np.argsort(solver._numbers)]
     assert heat.min() < 1e-80
     rates = -np.diff(np.log(heat))[100:-100] * (n - 1)
