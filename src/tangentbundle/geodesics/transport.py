@@ -42,12 +42,15 @@ class Transport:
     def vectors(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Fields ``(n, d, c)`` from vectors ``(s, d, c)`` at the sources."""
         if self.diffusion.bundle.dim <= 2:
-            return self._directions_of_heat(rows, vectors)
-        if len(rows) == 1:
-            return self.maps(rows, self.diffusion.of_sources(rows)) @ vectors[0]
-        channels = np.moveaxis(vectors, 2, 0)
-        fields = [self._first_axes_of_frames(rows, channel) for channel in channels]
-        return np.stack(fields, axis=2)
+            fields = self._directions_of_heat(rows, vectors)
+        elif len(rows) == 1:
+            fields = self.maps(rows, self.diffusion.of_sources(rows)) @ vectors[0]
+        else:
+            channels = np.moveaxis(vectors, 2, 0)
+            axes = [self._first_axes_of_frames(rows, channel) for channel in channels]
+            fields = np.stack(axes, axis=2)
+        fields[rows] = vectors
+        return fields
 
     def _directions_of_heat(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Fields ``(n, d, c)`` with the directions of the heat of vectors ``(s, d, c)``. The mean
@@ -76,7 +79,9 @@ class Transport:
         """Orthogonal maps ``(n, d, d)`` of coordinates at one source ``(1,)``, with its ``heat``
         (n,), to all points; zero where it is not connected."""
         at_source = self._oriented(rows, np.eye(self.diffusion.bundle.dim)[None])
-        return self._frames(rows, at_source, heat) @ at_source[0].T
+        maps = self._frames(rows, at_source, heat) @ at_source[0].T
+        maps[rows] = np.eye(self.diffusion.bundle.dim)
+        return maps
 
     def _frames(self, rows: np.ndarray, at_sources: np.ndarray, heat: np.ndarray) -> np.ndarray:
         """Orthonormal frames ``(n, d, d)`` from those at the sources ``(s, d, d)``, whose ``heat``
