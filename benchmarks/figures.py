@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -20,6 +22,7 @@ from PIL import Image
 import tangentbundle as tb
 from harness.records import Row, load
 from tangentbundle.datasets import wind_folder
+from tangentbundle.errors import AmbiguousTransportWarning
 from tangentbundle.operators import Generator, KernelMoments
 from tangentbundle.plot.style import LINES
 
@@ -470,6 +473,60 @@ def decompose() -> None:
     tb.plot.save(fig, FOLDER / "decompose.png", dpi=90)
 
 
+def geodesics() -> None:
+    """A source on a torus: distances, a vector that is carried to all points, and the
+    logarithm as a grid of polar coordinates."""
+    surface = tb.manifolds.Torus(R=1.0, r=0.45)
+    points = surface.sample(30_000, seed=0)
+    bundle = tb.TangentBundle.from_points(points)
+    view = tb.plot.View(elevation=50.0, azimuth=-60.0)
+    toward_viewer = view.project(points)[:, 2]
+    source = int(np.argmax(toward_viewer - 0.6 * np.abs(view.project(points)[:, 0] + 0.5)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AmbiguousTransportWarning)
+        distance = bundle.distance(source)
+        arrows = bundle.transport(source, bundle.frames[source, :, 0])
+        logarithm = bundle.log_map(source)
+    figure, axes = tb.plot.canvas(1, 3, (4.4, 3.6))
+    bands = np.floor(distance / 0.15) % 2
+    _draw_colored_points(axes[0, 0], view, points, distance - 0.35 * bands, "distance", source)
+    angles = np.arctan2(logarithm[:, 1], logarithm[:, 0])
+    sectors = np.floor(angles / (np.pi / 12)) % 2
+    chess = (bands + sectors) % 2
+    _draw_colored_points(axes[0, 2], view, points, angles + 0.8 * chess, "log_map", source, "hsv")
+    tb.plot.field(
+        points,
+        arrows,
+        color=distance,
+        colorbar=False,
+        arrows=450,
+        view=view,
+        title="transport",
+        axes=axes[0, 1],
+    )
+    axes[0, 1].set_axis_off()
+    tb.plot.save(figure, FOLDER / "geodesics.png", dpi=100)
+
+
+def _draw_colored_points(
+    axes: Any,
+    view: tb.plot.View,
+    points: np.ndarray,
+    color: np.ndarray,
+    title: str,
+    source: int,
+    colors: str = "viridis",
+) -> None:
+    """Dots so large that those in front hide those behind them, and the source."""
+    places = view.project(points)
+    order = np.argsort(places[:, 2])
+    look = {"s": 9, "linewidths": 0, "cmap": colors, "rasterized": True}
+    axes.scatter(*places[order, :2].T, c=color[order], **look)
+    axes.scatter(*places[source, :2], s=70, color="white", edgecolors="black", zorder=3)
+    axes.set(aspect="equal", title=title)
+    axes.set_axis_off()
+
+
 def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     fig.savefig(FOLDER / f"{name}.png", dpi=dpi)
@@ -503,6 +560,7 @@ FIGURES: dict[str, Callable[[], None]] = {
     "smooth": smooth,
     "regrid": regrid,
     "decompose": decompose,
+    "geodesics": geodesics,
 }
 for paper_figure in paper_figures.FIGURES:
     FIGURES[paper_figure] = partial(save_paper_figure, paper_figure)
