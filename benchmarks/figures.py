@@ -17,6 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import xarray as xr
+from matplotlib.collections import PolyCollection
 from PIL import Image
 
 import tangentbundle as tb
@@ -27,6 +28,7 @@ from tangentbundle.operators import Generator, KernelMoments
 from tangentbundle.plot.style import LINES
 
 from . import concept_figures, illustrations, paper_figures
+from .meshes import torus
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 
@@ -474,57 +476,47 @@ def decompose() -> None:
 
 
 def geodesics() -> None:
-    """A source on a torus: distances, a vector that is carried to all points, and the
-    logarithm as a grid of polar coordinates."""
-    surface = tb.manifolds.Torus(R=1.0, r=0.45)
-    points = surface.sample(30_000, seed=0)
-    bundle = tb.TangentBundle.from_points(points)
+    """A source on a torus: distances, a vector that is carried to all points, and the logarithm as
+    a grid of polar coordinates."""
+    vertices, faces = torus(320, 120)
+    bundle = tb.TangentBundle.from_mesh(vertices, faces)
     view = tb.plot.View(elevation=50.0, azimuth=-60.0)
-    toward_viewer = view.project(points)[:, 2]
-    source = int(np.argmax(toward_viewer - 0.6 * np.abs(view.project(points)[:, 0] + 0.5)))
+    right, _, toward_viewer = view.project(vertices).T
+    source = int(np.argmax(toward_viewer - np.abs(right + 1.0)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AmbiguousTransportWarning)
         distance = bundle.distance(source)
         arrows = bundle.transport(source, bundle.frames[source, :, 0])
         logarithm = bundle.log_map(source)
-    figure, axes = tb.plot.canvas(1, 3, (4.4, 3.6))
-    bands = np.floor(distance / 0.15) % 2
-    _draw_colored_points(axes[0, 0], view, points, distance - 0.35 * bands, "distance", source)
+    bands = np.floor(distance / 0.3) % 2
     angles = np.arctan2(logarithm[:, 1], logarithm[:, 0])
-    sectors = np.floor(angles / (np.pi / 12)) % 2
-    chess = (bands + sectors) % 2
-    _draw_colored_points(axes[0, 2], view, points, angles + 0.8 * chess, "log_map", source, "hsv")
-    tb.plot.field(
-        points,
-        arrows,
-        color=distance,
-        colorbar=False,
-        arrows=450,
-        view=view,
-        title="transport",
-        axes=axes[0, 1],
-    )
-    axes[0, 1].set_axis_off()
+    sectors = np.floor(angles / (np.pi / 8)) % 2
+    figure, axes = tb.plot.canvas(1, 3, (4.4, 3.4))
+    _draw_mesh(axes[0, 0], view, vertices, faces, 0.25 + distance / distance.max() - 0.25 * bands)
+    _draw_mesh(axes[0, 2], view, vertices, faces, 0.3 + 0.5 * ((bands + sectors) % 2))
+    look = {"colorbar": False, "arrows": 350, "view": view, "axes": axes[0, 1]}
+    tb.plot.field(vertices, arrows, faces=faces, color=distance, **look)
+    titles = ("distance", "transport", "log_map: distance and direction")
+    for panel, title in zip(axes[0], titles, strict=True):
+        panel.scatter(
+            *view.project(vertices)[source, :2], s=60, color="white", ec="black", zorder=9
+        )
+        panel.set(aspect="equal", title=title)
+        panel.set_axis_off()
     tb.plot.save(figure, FOLDER / "geodesics.png", dpi=100)
 
 
-def _draw_colored_points(
-    axes: Any,
-    view: tb.plot.View,
-    points: np.ndarray,
-    color: np.ndarray,
-    title: str,
-    source: int,
-    colors: str = "viridis",
+def _draw_mesh(
+    axes: Any, view: tb.plot.View, vertices: np.ndarray, faces: np.ndarray, color: np.ndarray
 ) -> None:
-    """Dots so large that those in front hide those behind them, and the source."""
-    places = view.project(points)
-    order = np.argsort(places[:, 2])
-    look = {"s": 9, "linewidths": 0, "cmap": colors, "rasterized": True}
-    axes.scatter(*places[order, :2].T, c=color[order], **look)
-    axes.scatter(*places[source, :2], s=70, color="white", edgecolors="black", zorder=3)
-    axes.set(aspect="equal", title=title)
-    axes.set_axis_off()
+    """Triangles, those in front last, in the mean colours of their corners."""
+    places = view.project(vertices)[faces]
+    order = np.argsort(places[:, :, 2].mean(axis=1))
+    polygons = PolyCollection(places[order, :, :2], cmap="viridis", linewidths=0.3, rasterized=True)
+    polygons.set(array=np.clip(color[faces[order]].mean(axis=1), 0.0, 1.0), edgecolor="face")
+    polygons.set_clim(0.0, 1.0)
+    axes.add_collection(polygons)
+    axes.autoscale_view()
 
 
 def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
