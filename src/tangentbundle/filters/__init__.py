@@ -5,6 +5,7 @@ from ..operators.methods import Chebyshev, Dense, Exact, Method
 from ..operators.response import Impulses as Impulses
 from ..operators.semigroup import Exponentials
 from .base import Filter
+from .identification import identify
 from .properties import Properties as Properties
 from .responses import (
     FIR,
@@ -30,4 +31,5 @@ __all__ = [
     "Spectral",
     "Tikhonov",
     "geometric_times",
+    "identify",
 ]

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from ..arrays import finite, positive, positive_integer
+from ..arrays import Array, finite, positive, positive_integer
 from ..errors import InvalidInputError
+from ..operators import SquareOperator
+from ..operators.methods import Method
 from ..transforms import is_batched, is_seen
 from .base import (
     Filter,
@@ -25,6 +27,7 @@ from .base import (
     positive_scalar,
     vector,
 )
+from .identification import check_examples, identify, mean_frequency
 
 PANEL_POINTS = 12
 """Gauss-Legendre points of a panel."""
@@ -93,7 +96,7 @@ class FIR(Parametric):
 
     ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's
     text; ``step`` is :math:`T_s`. Both may be tensors to learn; the step acts by its absolute
-    value.
+    value. ``FIR.from_examples`` finds the coefficients that make given outputs of given inputs.
 
     >>> import tangentbundle as tb
     >>> h = tb.FIR([0.5, 0.3, 0.2], step=0.05)
@@ -104,6 +107,50 @@ class FIR(Parametric):
     coefficients: Any
     step: Any = 1.0
     checks = (vector, positive_scalar)
+
+    @classmethod
+    def from_examples(
+        cls,
+        operator: SquareOperator,
+        inputs: Array,
+        outputs: Array,
+        taps: int = 3,
+        *,
+        step: float | torch.Tensor | None = None,
+        method: Method | None = None,
+    ) -> FIR:
+        r"""The filter that explains examples: the taps minimise
+        :math:`\sum_m \| h(\Delta) x_m - y_m \|^2`.
+
+        Inputs and outputs are signals ``(..., n, d, c)``, all of them examples of one filter; see
+        ``filters.identify`` for coefficients of each batch. The coefficients are differentiable in
+        inputs, outputs, step and operator: a network may identify a filter from the fields that it
+        sees. They follow the outputs freely: the filter may amplify what the examples do not show.
+
+        Args:
+            taps: K, the number of coefficients.
+            step: :math:`T_s`; by default one over the mean eigenvalue of the inputs,
+                :math:`\langle x, -\Delta x \rangle / \langle x, x \rangle`, which follows the units
+                of the operator.
+            method: how the heat flows are evaluated; by default the operator's size decides.
+
+        >>> import numpy as np, tangentbundle as tb
+        >>> points = tb.manifolds.Sphere(2).sample(200, seed=0)
+        >>> laplacian = tb.TangentBundle.from_points(points).laplacian()
+        >>> x = np.random.default_rng(0).normal(size=(4, 200, 2, 1))
+        >>> y = tb.FIR([0.5, 0.3, 0.2], step=0.05)(laplacian, x)
+        >>> tb.FIR.from_examples(laplacian, x, y, step=0.05).coefficients.numpy().round(6).tolist()
+        [0.5, 0.3, 0.2]
+        """
+        count = positive_integer(taps, "taps")
+        if step is None:
+            step = 1.0 / mean_frequency(operator, inputs).detach()
+        step = positive_scalar(step, "step")
+        flows = [Heat(tap * step) for tap in range(count)]
+        signal, target = check_examples(operator, inputs, outputs)
+        examples = signal.flatten(end_dim=-4)
+        targets = target.flatten(end_dim=-4)
+        return cls(identify(operator, flows, examples, targets, method), step)
 
     def impulses(self) -> Impulses:
         h = as_double(self.coefficients)
