@@ -232,12 +232,14 @@ def test_networks_learn_communities(method, tmp_path, monkeypatch):
     monkeypatch.setattr(graphuniverse, "TRAINING", slice(0, 40))
     monkeypatch.setattr(graphuniverse, "VALIDATION", slice(40, 50))
     monkeypatch.setattr(graphuniverse, "TEST", slice(50, 60))
+    monkeypatch.setattr(graphuniverse, "LEARNING_RATE", 1e-2)
+    monkeypatch.setattr(graphuniverse, "QUICK_EPOCHS", 10)
     graphuniverse.write_graphs(tmp_path / "low-sparse-heavy.npz", random_graphs(60, 0))
     chosen = benchmark("graphuniverse", tmp_path)
     chosen.weights = tmp_path / "weights"
     task = {"setting": "low-sparse-heavy", "method": method, "seed": 42, "training": 40}
     (row,) = chosen.run(task)
-    assert 0.05 < row["accuracy"] <= 1.0 and row["seconds"] > 0
+    assert 0.1 < row["accuracy"] <= 1.0 and row["seconds"] > 0
     assert method.startswith("GCN") != any(tmp_path.glob("weights/*.safetensors"))
     assert {"all", "low"} <= chosen.summaries([row])[0].keys()
 
