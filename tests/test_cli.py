@@ -113,24 +113,26 @@ def test_a_given_noise_is_called_given(folder, options, origin):
     assert re.search(rf"^noise .*\({origin}\)$", text, re.MULTILINE)
 
 
-def test_models_and_their_scores_are_printed(folder):
+def test_models_and_their_weights_are_printed(folder):
     lines = run(
         "denoise", "field.csv", "-o", "clean.csv", "--report", "report.html"
     ).stdout.splitlines()
-    title = lines.index("Model comparison")
-    table = lines[title + 4 : title + 9]
-    assert all(table) and not lines[title + 9] and max(map(len, lines)) <= 100
-    best = table[0].split("  ")[0]
+    title = lines.index("Models")
+    table = lines[title + 4 : lines.index("", title + 4)]
+    assert 1 <= len(table) <= 5 and max(map(len, lines)) <= 100
+    best, weight = re.split(r"  +", table[0])
+    assert re.fullmatch(r"\d+%", weight)
     assert any(re.fullmatch(rf"model +{re.escape(best)}", line) for line in lines[:title])
     page = html.unescape(Path("report.html").read_text())
-    assert "<h2>Model comparison</h2>" in page and f"<td>{best}</td>" in page
+    assert "<h2>Models</h2>" in page and f"<td>{best}</td>" in page
     found = told("denoise", "field.csv", "-o", "clean.csv")
-    assert found["scores"][found["model"]] == max(found["scores"].values())
+    assert found["weights"][found["model"]] == max(found["weights"].values())
+    assert sum(found["weights"].values()) == pytest.approx(1)
 
 
 def test_wind_is_interpolated_by_covariances_of_a_planet(folder):
     found = told("interpolate", "stations.csv", "--at", "grid.nc", "-o", "wind.nc")
-    assert any("Zonal" in name for name in found["scores"]) and any(
+    assert any("Zonal" in name for name in found["weights"]) and any(
         "bands of latitude" in n for n in found["notes"]
     )
 

@@ -92,4 +92,4 @@ def test_every_command_is_an_ordinary_function(command):
 def test_results_of_a_series_are_the_means_of_its_fields(folder):
     result = denoise(Path("field.csv"), Path("a.npz"), std=True)
     assert result.after.std.shape == result.after.values.shape == (1, 120, 3)
-    assert result.table.title == "Model comparison" and result.data["noise"] > 0
+    assert result.table.title == "Models" and result.data["noise"] > 0

@@ -210,7 +210,7 @@ def test_interpolate_learns_from_a_history(folder):
     found = told(
         "interpolate", "stations.csv", "--at", "grid.nc", "--history", "series.nc", "-o", "wind.nc"
     )
-    assert found["history"] == 96 and any("no history" in name for name in found["scores"])
+    assert found["history"] == 96 and any("no history" in name for name in found["weights"])
 
 
 def test_options_name_columns_of_the_first_file_only(folder):

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.ipynb"))
 LONG_PAGES = ["docs/results/README.md"]
 LONG = ("heat_flow", "transfer", "wind_map")
 FIRST_STEPS = [ROOT / "docs/start.md", ROOT / "README.md"]
@@ -90,6 +91,7 @@ def test_links_and_pictures_exist(page):
         "gallery/index.md",
         "reference/index.md",
         *(f"gallery/{e.stem}.md" for e in EXAMPLES),
+        *(f"tutorials/{t.stem}.md" for t in TUTORIALS),
     }
     for target in re.findall(r"\]\(([^)#]+)[)#]", page.read_text()):
         path = page.parent / target

@@ -15,14 +15,14 @@ from .arrays import Array, ArrayKind, float_tensor, positive
 from .batch import laplacians_of_clouds
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
-from .edge_weights import EdgeWeights, KernelWeights, MeshWeights
+from .edge_weights import EdgeWeights, KernelWeights, MeshWeights, TuftedWeights
 from .errors import InvalidInputError
 from .geodesics import GeodesicSolver
 from .geometry.cloud import PointCloud
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import EstimatedFrames, PCASettings, TangentFrames, estimate_frames
 from .geometry.graph import NeighborGraph
-from .geometry.halfedges import check_faces
+from .geometry.halfedges import check_faces, check_soup
 from .geometry.holonomy import warn_of_holonomy
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames
@@ -30,6 +30,7 @@ from .geometry.locality import warn_of_scale
 from .geometry.mesh import intrinsic_mesh
 from .geometry.scale import scale_from
 from .geometry.transport import Connection, connect, connect_with_gradients
+from .geometry.tufted import tufted_mesh
 from .manifolds import Sphere
 from .operators import Calibration, Joined, Laplacian, Normalization
 from .parallel import threads_by_size
@@ -326,6 +327,41 @@ class TangentBundle(BundleSignals):
             tangent_frames=TangentFrames(mesh.frames),
         )
 
+    @classmethod
+    @threads_by_size
+    def scalar_from_mesh(cls, vertices: Array, faces: Array) -> TangentBundle:
+        r"""Functions on any triangles: the trivial line bundle over the vertices ``(n, 3)`` of
+        triangles ``(f, 3)``, which need not form a surface.
+
+        Edges may have three triangles and more, parts may meet in a vertex, triangles may run
+        either way, form a Möbius band, or have no area. The Laplacian is that of the tufted cover
+        (Sharp and Crane, 2020): cotangent weights that are never negative, areas as mass, and
+        natural (Neumann) conditions at boundaries. It is zero at vertices that no triangle has, of
+        which a ``MeshRepairWarning`` tells. Vertices at one place with different numbers are not
+        connected.
+
+        Fields need a surface: ``from_mesh``.
+
+        >>> import tangentbundle as tb
+        >>> vertices = np.concatenate([np.eye(3), -np.eye(3)])
+        >>> faces = [[0, 1, 2], [0, 1, 5], [0, 1, 3], [3, 4, 2]]  # edge 01 has three triangles
+        >>> lap = tb.TangentBundle.scalar_from_mesh(vertices, faces).laplacian()
+        >>> bool(abs(lap @ np.ones((6, 1, 1))).max() < 1e-12), bool((lap.mass > 0).all())
+        (True, True)
+        """
+        kind = float_tensor(vertices, "vertices")[1]
+        cloud = PointCloud.on_cpu(vertices, "vertices")
+        triangles = check_soup(faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+        mesh = tufted_mesh(cloud, triangles)
+        return cls(
+            cloud=cloud,
+            sorted_graph=mesh.graph,
+            connection=Connection.identity(mesh.graph, kind.dtype),
+            weights=TuftedWeights.of(mesh),
+            dim=2,
+            kind=kind,
+        )
+
     def scalar(self) -> TangentBundle:
         """The trivial line bundle over the same points: functions instead of fields.
 
@@ -459,7 +495,18 @@ class TangentBundle(BundleSignals):
         On a mesh there is no kernel, and both arguments are refused:
         :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
-        return self.weights.laplacian(self, calibrate, terms)
+        laplacian = self.weights.laplacian(self, calibrate, terms)
+        return replace(laplacian, extent=self._extent(laplacian))
+
+    def _extent(self, laplacian: Laplacian) -> float:
+        """The length in whose units the Laplacian is dimensionless; that of the points that do not
+        move."""
+        fixed = self.detach()
+        with outside_transforms():
+            if fixed is not self:
+                return fixed.cloud.extent(fixed.sorted_masses())
+            mass = laplacian.mass.to(self.cloud.device, torch.float64)
+            return self.cloud.extent(mass[self.cloud.curve_order])
 
     @threads_by_size
     def graph_laplacian(self, normalization: Normalization) -> Laplacian:

@@ -17,6 +17,7 @@ from .geometry.frames import median
 from .geometry.kernels import Kernel
 from .geometry.mesh import IntrinsicMesh, Triangulation
 from .geometry.stencils import Stencils, positive_stencils, tangent_steps
+from .geometry.tufted import TuftedMesh
 from .operators import Calibration, Laplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
@@ -185,20 +186,79 @@ class MeshWeights(EdgeWeights):
     def laplacian(
         self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
     ) -> Laplacian:
-        if calibrate is not True or terms is not None:
-            raise InvalidInputError(
-                "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
-                "Leave them out, or use TangentBundle.from_points on the vertices."
-            )
-        return area_laplacian(
-            bundle.sorted_graph,
-            bundle.connection,
-            weights=self.cotangents,
-            areas=self.areas,
-            curve_order=bundle.cloud.curve_order,
-            kind=bundle.kind,
-            frames=bundle.sorted_frame_matrices(),
+        return _mesh_laplacian(bundle, self.cotangents, self.areas, calibrate, terms)
+
+
+@dataclass(frozen=True, eq=False)
+class TuftedWeights(EdgeWeights):
+    """Weights for functions on any triangles: cotangents and areas of the intrinsic Delaunay
+    triangulation of the tufted cover.
+
+    Attributes: ``cotangents`` (e,), none of them negative, and ``areas`` (n,) along the curve;
+    ``mesh``, the triangles that they come from; ``eps``, the mean squared edge length.
+    """
+
+    cotangents: Tensor
+    areas: Tensor
+    mesh: Triangulation
+    eps: float
+
+    @classmethod
+    def of(cls, mesh: TuftedMesh) -> TuftedWeights:
+        """Those of a mesh."""
+        return cls(
+            cotangents=mesh.cotangents,
+            areas=mesh.areas,
+            mesh=mesh.triangulation,
+            eps=float(mesh.graph.distances.square().mean()),
         )
+
+    def stencils(self, bundle: TangentBundle, frames: Tensor) -> Stencils:
+        raise InvalidInputError(
+            "geodesics need tangent planes, and this bundle is one of functions.",
+            "Use TangentBundle.from_mesh(mesh).",
+        )
+
+    def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
+        return type(bundle).scalar_from_mesh(points, self.mesh.faces)
+
+    def describe(self, bundle: TangentBundle) -> str:
+        return f"functions on a mesh of {self.mesh}"
+
+    def of_edges(self, bundle: TangentBundle) -> Tensor:
+        return self.cotangents
+
+    def masses(self, bundle: TangentBundle) -> Tensor:
+        return self.areas
+
+    def laplacian(
+        self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
+    ) -> Laplacian:
+        return _mesh_laplacian(bundle, self.cotangents, self.areas, calibrate, terms)
+
+
+def _mesh_laplacian(
+    bundle: TangentBundle,
+    cotangents: Tensor,
+    areas: Tensor,
+    calibrate: Calibration | bool,
+    terms: int | None,
+) -> Laplacian:
+    """The Laplacian of a mesh; the last two arguments must have their defaults."""
+    if calibrate is not True or terms is not None:
+        raise InvalidInputError(
+            "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
+            "Leave them out, or use TangentBundle.from_points on the vertices."
+        )
+    return area_laplacian(
+        bundle.sorted_graph,
+        bundle.connection,
+        weights=cotangents,
+        areas=areas,
+        curve_order=bundle.cloud.curve_order,
+        kind=bundle.kind,
+        frames=bundle.sorted_frame_matrices(),
+    )
 
 
 def _assembled(bundle: TangentBundle, averages: Averages, *, scale: float, terms: int) -> Laplacian:

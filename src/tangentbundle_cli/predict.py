@@ -37,7 +37,7 @@ MAX_MODEL_NAME = 60
 """Columns of the names of models on a terminal."""
 
 MAX_MODELS = 5
-"""Models in the table of scores."""
+"""Models in the table of weights."""
 
 
 def denoise(
@@ -95,7 +95,7 @@ def denoise(
 
 
 def _note_if_unchanged(result: Result, before: tb.io.Field, after: tb.io.Field) -> None:
-    """Say so if the best model gives back the data."""
+    """Say so if the models give back the data."""
     change = abs(after.vectors - before.vectors).max()
     if change <= 1e-6 * abs(before.vectors).max():
         result.note(
@@ -221,9 +221,7 @@ def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **l
     """Create an estimator for the space of a field; on the globe its covariances include bands of
     latitude."""
     if isinstance(field.space, tb.spaces.Globe):
-        from tangentbundle.earth.covariances import planetary_model
-
-        return planetary_model(kind, seed).set_params(**learned)
+        return kind(manifold=tb.earth.Earth(), random_state=seed, **learned)
     return kind(dim=dim or field.space.dim, random_state=seed, **learned)
 
 
@@ -262,7 +260,7 @@ def predict_each(
     means = []
     deviations = []
     levels = []
-    if estimator.covariance is not None:
+    if isinstance(field.space, tb.spaces.Globe):
         result.note(
             "latitude and longitude: covariances for a planet, with and without bands of latitude"
         )
@@ -294,7 +292,7 @@ def predict_each(
 def _describe_fit(
     result: Result, estimator: Any, field: tb.io.Field, level: float, *, is_known: bool
 ) -> None:
-    """Say what became of the normal component, the noise, and which model was chosen."""
+    """Say what became of the normal component, the noise, and the weights of the models."""
     exact = estimator.manifold is not None
     text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
     result.add("normal component", text, normal_removed=exact)
@@ -302,30 +300,27 @@ def _describe_fit(
     text = f"{format_value(level, field)} in each component ({origin})"
     result.add("noise", text, noise=level)
     count = len(field)
-    add_scores(result, estimator, f" (last of {count} fields)" if count > 1 else "")
+    add_weights(result, estimator, f" (last of {count} fields)" if count > 1 else "")
 
 
-def add_scores(result: Result, estimator: Any, which: str = "") -> None:
-    """Show the selected model and a table of the best models."""
-    rows = estimator.scores_
+def add_weights(result: Result, estimator: Any, which: str = "") -> None:
+    """Show the weights of the models."""
     body = []
-    for row in rows[:MAX_MODELS]:
-        name = row.name
+    for model, weight in zip(estimator.models_, estimator.weights_, strict=True):
+        name = model.name
         if len(name) > MAX_MODEL_NAME:
             name = name[: MAX_MODEL_NAME - 3] + "..."
-        scores = [f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)]
-        body.append([name, *scores, f"{row.noise:.3g}", f"{row.seconds:.2f} s"])
-    notes = "Score: mean leave-one-out log density of a vector."
-    if len(rows) > MAX_MODELS:
-        notes += f" {len(rows) - MAX_MODELS} more have lower scores."
+        if weight > 0:
+            body.append([name, f"{weight:.0%}"])
     result.table = Table(
-        title=f"Model comparison{which}",
-        header=["model", "score", "margin", "standard error", "noise", "time"],
-        body=body,
-        notes=notes,
+        title=f"Models{which}",
+        header=["model", "weight"],
+        body=body[:MAX_MODELS],
+        notes="Weights maximise the log density of vectors that are left out.",
     )
-    scores_by_model = {row.model: row.score for row in rows}
-    result.add("model", body[0][0], model=rows[0].model, scores=scores_by_model)
+    weights = estimator.weights_.tolist()
+    weight_of = {str(model): w for model, w in zip(estimator.models_, weights, strict=True)}
+    result.add("model", body[0][0], model=str(estimator.models_[0]), weights=weight_of)
 
 
 def format_value(value: float, field: tb.io.Field) -> str:

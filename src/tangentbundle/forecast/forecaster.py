@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError, warn
-from ..estimators.base import check_tangent, of_kind
+from ..estimators.base import check_tangent, of_kind, share, tail
 from ..estimators.history import checked_fields
-from ..estimators.observations import share, tail
 from ..estimators.tangents import TangentSpaces
 from ..parallel import threads_by_size
 from ..timeline import Clock
@@ -103,9 +102,16 @@ class FieldForecaster(BaseEstimator):
         self.climate_ = Climate.of(values, steps, period)
         anomalies = values - self.climate_.at(steps)
         self.last_step_ = int(steps[-1])
-        fitted = self.fitted_ = method.fit(
-            Record(*fill_gaps(anomalies, steps), points, self.frames_)
+        filled, observed, usable = fill_gaps(anomalies, steps)
+        record = Record(
+            anomalies=filled,
+            observed=observed,
+            usable=usable,
+            mean=self.climate_.mean,
+            points=points,
+            frames=self.frames_,
         )
+        fitted = self.fitted_ = method.fit(record)
         if fitted.reach > 0 and fitted.evaluate(1, fitted.window) is None:
             warn(
                 f"a series of {len(series)} fields is too short, or has too many gaps, for "

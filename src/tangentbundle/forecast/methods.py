@@ -14,8 +14,8 @@ from ..timeline import fill_single_gaps
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock, in frames
-    ``(n, D, d)`` at points.
+    """A training series: anomalies ``(T, n, d)`` at every step of a regular clock about a ``mean``
+    ``(n, d)``, in frames ``(n, D, d)`` at points.
 
     ``observed (T,)`` is false where fields were filled in, ``usable (T,)`` where they are missing.
     """
@@ -23,6 +23,7 @@ class Record:
     anomalies: np.ndarray
     observed: np.ndarray
     usable: np.ndarray
+    mean: np.ndarray
     points: np.ndarray
     frames: np.ndarray
 

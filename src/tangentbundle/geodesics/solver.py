@@ -10,15 +10,9 @@ method"). From sources S with vectors v one implicit step each of three kinds of
 
 gives the transported vector :math:`(m/u)\, y/|y|`. Of the distance only the direction is taken from
 heat: :math:`\varphi = -\sqrt t \log u` grows away from the sources, with the unit vectors
-:math:`g = \nabla\varphi / |\nabla\varphi|` (Crane, Weischedel and Wardetzky, 2013). The distance r
-is the function whose differences along the edges fit them best,
-
-.. math:: \min_r \sum_{ij} w_{ij} \Big( r_j - r_i
-          - \tfrac12 (g_i + O_{ij}\, g_j) \cdot y_{ij} \Big)^2, \qquad
-          w_{ij} = \frac{\max(0,\, g_i \cdot O_{ij}\, g_j)^{16}}{|y_{ij}|^2} .
-
-The weights leave out edges across the cut locus, where the directions at both ends disagree. No
-distance is less than that in a straight line.
+:math:`g = \nabla\varphi / |\nabla\varphi|` (Crane, Weischedel and Wardetzky, 2013). Along these
+the distance is summed up, from warm points to cold ones (``front``). No distance is less than that
+in a straight line.
 
 The logarithm of a point is the vector at the source whose geodesic ends there: as long as the
 distance, in the direction of g transported back to the source.
@@ -33,21 +27,29 @@ import numpy as np
 import torch
 from scipy import sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import cg
 from scipy.spatial import cKDTree
 
 from ..arrays import Array, finite, float_tensor, host, positive
 from ..calculus import Derivatives
 from ..errors import (
     AmbiguousTransportWarning,
-    ConvergenceError,
     InvalidInputError,
     ShapeError,
     warn,
 )
+from ..geometry.small_matrices import polar_factors
 from ..geometry.stencils import Stencils, tangent_steps
-from ..geometry.transport import closest_orthogonal
-from .heat import HeatStep, factorise, heat_step, max_direct_size
+from ..geometry.transport import MIN_OVERLAP, closest_orthogonal
+from .conditioned import ConditionedFields, SweptFunctions
+from .front import Front
+from .heat import (
+    DirectFieldsOnCurves,
+    DirectFieldsOnSurfaces,
+    DirectFunctions,
+    FieldStep,
+    FunctionStep,
+    HeatEquation,
+)
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -64,19 +66,6 @@ factor of e in each, and numbers below :math:`e^{-700}` do not exist."""
 MIN_COHERENCE = 0.3
 """Length of the mean of transports along the paths of heat below which they disagree: vectors that
 come by two geodesics, at the cut locus, cancel."""
-
-AGREEMENT_POWER = 16
-"""Power of the cosine between directions at both ends of an edge in its weight: at 30 degrees, a
-tenth."""
-
-LEAST_AGREEMENT = 1e-3
-"""Share of its weight that every edge keeps, so that no point is cut off."""
-
-MIN_LENGTH = 0.01
-"""Least length of an edge in its weight, in mean lengths: points may coincide."""
-
-DISTANCE_TOLERANCE = 1e-8
-"""Relative residual of the equations for distances."""
 
 
 class GeodesicSolver:
@@ -136,10 +125,7 @@ class GeodesicSolver:
         rows = self._rows(sources)
         tensor, kind = float_tensor(vectors, "vectors")
         coordinates = self._coordinates_at(rows, finite(tensor.detach(), "vectors").cpu().double())
-        if len(rows) == 1:
-            transported = self._maps_from(int(rows[0])) @ coordinates[0]
-        else:
-            transported = self._transport_from_several(rows, coordinates)
+        transported = self._transport(rows, coordinates)
         ambient = np.einsum("nij,njc->nic", self._frames, transported)
         ambient = self._in_user_order(ambient)
         if tensor.ndim < 3:
@@ -150,14 +136,16 @@ class GeodesicSolver:
         r"""The orthogonal maps ``(n, d, d)`` that transport coordinates at one source to all
         points."""
         rows = self._rows(source, single=True)
-        return self.bundle.kind.wrap(self._in_user_order(self._maps_from(int(rows[0]))))
+        maps = self._maps_from(rows, self._heat_of_sources(rows))
+        return self.bundle.kind.wrap(self._in_user_order(maps))
 
     def distance(self, sources: Array) -> Array:
         """The distance to the nearest source ``(n,)``; infinite where none is connected.
 
         ``sources`` is the index of a point, or several ``(s,)``.
         """
-        distances, _ = self._distances(self._rows(sources))
+        rows = self._rows(sources)
+        distances, _ = self._distances(rows, self._heat_of_sources(rows))
         return self.bundle.kind.wrap(self._in_user_order(distances))
 
     def log_map(self, source: int) -> Array:
@@ -169,8 +157,9 @@ class GeodesicSolver:
         """
         rows = self._rows(source, single=True)
         row = int(rows[0])
-        distances, directions = self._distances(rows)
-        maps = self._maps_from(row)
+        heat = self._heat_of_sources(rows)
+        distances, directions = self._distances(rows, heat)
+        maps = self._maps_from(rows, heat)
         # transported back to the source
         at_source = np.einsum("nij,ni->nj", maps, directions)
         lengths = np.linalg.norm(at_source, axis=1, keepdims=True)
@@ -203,10 +192,10 @@ class GeodesicSolver:
         # heat of values that are not negative is accurate at every point
         lowest = columns.min(axis=0)
         heat_of_values = self._heat(rows, columns - lowest)
-        heat = self._heat(rows, np.ones((len(rows), 1)))
-        reached = heat[:, 0] > 0
+        heat = self._heat_of_sources(rows)
+        reached = heat > 0
         extended = np.empty_like(heat_of_values)
-        extended[reached] = heat_of_values[reached] / heat[reached] + lowest
+        extended[reached] = heat_of_values[reached] / heat[reached, None] + lowest
         if not reached.all():
             extended[~reached] = columns[self._nearest_in_space(rows, ~reached)]
         return kind.wrap(self._in_user_order(extended.reshape(-1, *numbers.shape[1:])))
@@ -267,7 +256,11 @@ class GeodesicSolver:
         for row, amount in zip(rows, amounts, strict=True):
             neighbors, weights, _ = self._start(int(row))
             initial[neighbors] += weights[:, None] * amount
-        return self._step.functions(initial)
+        return self._functions.solve(initial)
+
+    def _heat_of_sources(self, rows: np.ndarray) -> np.ndarray:
+        """The heat ``(n,)`` of sources that are equally warm."""
+        return self._heat(rows, np.ones((len(rows), 1)))[:, 0]
 
     def _heat_of_vectors(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The heat ``(n, d, c)`` of vectors ``(s, d, c)`` at the sources."""
@@ -275,7 +268,7 @@ class GeodesicSolver:
         for row, vector in zip(rows, vectors, strict=True):
             neighbors, weights, maps = self._start(int(row))
             initial[neighbors] += weights[:, None, None] * (maps @ vector)
-        return self._step.fields(initial)
+        return self._fields.solve(initial)
 
     def _start(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Heat at a source after a very short time: points, densities and transports.
@@ -297,30 +290,42 @@ class GeodesicSolver:
         return masses / masses.mean()
 
     @cached_property
-    def _step(self) -> HeatStep:
-        return heat_step(self.stencils, self.time)
+    def _equation(self) -> HeatEquation:
+        return HeatEquation(self.stencils, self.time)
+
+    @cached_property
+    def _functions(self) -> FunctionStep:
+        if self._equation.is_direct:
+            return DirectFunctions(self._equation)
+        return SweptFunctions(self._equation)
+
+    @cached_property
+    def _fields(self) -> FieldStep:
+        equation = self._equation
+        if equation.is_direct and equation.rank == 1:
+            return DirectFieldsOnCurves(equation)
+        if equation.is_direct and equation.rank == 2 and equation.orientation is not None:
+            return DirectFieldsOnSurfaces(equation, equation.orientation)
+        return ConditionedFields(equation, self._functions)
 
     # Transport.
 
-    def _maps_from(self, row: int) -> np.ndarray:
-        """Orthogonal maps ``(n, d, d)`` of coordinates at a source to all points; zero where it is
-        not connected."""
-        rows = np.array([row])
-        dim = self.bundle.dim
-        heat = self._heat(rows, np.ones((1, 1)))[:, 0]
-        mixed = self._heat_of_vectors(rows, np.eye(dim)[None])
-        reached = heat > 0
-        means = mixed[reached] / heat[reached, None, None]
-        self._warn_of_ambiguity(np.linalg.norm(means, axis=(1, 2)) / np.sqrt(dim))
-        maps = np.zeros(mixed.shape)
-        maps[reached] = closest_orthogonal(means)
-        return maps
+    def _transport(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Fields ``(n, d, c)`` from vectors ``(s, d, c)`` at the sources."""
+        if self.bundle.dim <= 2:
+            return self._transport_directions(rows, vectors)
+        if len(rows) == 1:
+            return self._maps_from(rows, self._heat_of_sources(rows)) @ vectors[0]
+        fields = [
+            self._transport_in_frames(rows, channel) for channel in np.moveaxis(vectors, 2, 0)
+        ]
+        return np.stack(fields, axis=2)
 
-    def _transport_from_several(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Fields ``(n, d, c)`` from vectors ``(s, d, c)``: direction and length apart."""
+    def _transport_directions(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Fields ``(n, d, c)`` with the directions of the heat of vectors ``(s, d, c)``. The mean
+        of turns in a plane is a turn, and a factor."""
         lengths = np.linalg.norm(vectors, axis=1)
-        heat = self._heat(rows, np.ones((len(rows), 1)))
-        heat_of_lengths = self._heat(rows, lengths)
+        heat, heat_of_lengths = self._heat_of_lengths(rows, lengths)
         mixed = self._heat_of_vectors(rows, vectors)
         sizes = np.linalg.norm(mixed, axis=1)
         reached = (heat_of_lengths > 0) & (sizes > 0)
@@ -328,6 +333,58 @@ class GeodesicSolver:
         self._warn_of_ambiguity(coherence[reached])
         factors = np.divide(heat_of_lengths, heat * sizes, where=reached, out=np.zeros_like(sizes))
         return factors[:, None] * mixed
+
+    def _transport_in_frames(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """The field ``(n, d)`` from vectors ``(s, d)``, as first axes of frames. The mean of turns
+        in more dimensions turns vectors, but the closest frame to it is not turned."""
+        lengths = np.linalg.norm(vectors, axis=1)
+        heat, heat_of_lengths = self._heat_of_lengths(rows, lengths[:, None])
+        at_sources = self._oriented(rows, frames_along(vectors))
+        frames = self._transport_frames(rows, at_sources, heat[:, 0])
+        sizes = np.divide(heat_of_lengths, heat, where=heat > 0, out=np.zeros_like(heat))
+        return sizes * frames[:, :, 0]
+
+    def _maps_from(self, rows: np.ndarray, heat: np.ndarray) -> np.ndarray:
+        """Orthogonal maps ``(n, d, d)`` of coordinates at one source ``(1,)``, with its ``heat``
+        (n,), to all points; zero where it is not connected."""
+        at_source = self._oriented(rows, np.eye(self.bundle.dim)[None])
+        return self._transport_frames(rows, at_source, heat) @ at_source[0].T
+
+    def _transport_frames(
+        self, rows: np.ndarray, at_sources: np.ndarray, heat: np.ndarray
+    ) -> np.ndarray:
+        """Orthonormal frames ``(n, d, d)`` from those at the sources ``(s, d, d)``, whose ``heat``
+        is (n,); zero where it does not arrive."""
+        mixed = self._heat_of_vectors(rows, at_sources)
+        reached = heat > 0
+        means = mixed[reached] / heat[reached, None, None]
+        self._warn_of_ambiguity(np.linalg.norm(means, axis=(1, 2)) / np.sqrt(self.bundle.dim))
+        frames = np.zeros(mixed.shape)
+        if self._equation.orientation is None:
+            frames[reached] = closest_orthogonal(means)
+        else:
+            frames[reached] = closest_oriented(means, self._equation.orientation[reached])
+        return frames
+
+    def _oriented(self, rows: np.ndarray, frames: np.ndarray) -> np.ndarray:
+        """Orthonormal frames ``(s, d, d)`` at the sources, with the last axis turned round where
+        that orients them like the space."""
+        if self._equation.orientation is None:
+            return frames
+        senses = self._equation.orientation[rows] * np.linalg.det(frames)
+        turned = frames.copy()
+        turned[:, :, -1] *= np.sign(senses)[:, None]
+        return turned
+
+    def _heat_of_lengths(
+        self, rows: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The heat ``(n, 1)`` of ones, and ``(n, c)`` of lengths ``(s, c)`` at the sources."""
+        if len(rows) == 1:
+            heat = self._heat_of_sources(rows)[:, None]
+            return heat, heat * lengths
+        columns = self._heat(rows, np.hstack([np.ones((len(rows), 1)), lengths]))
+        return columns[:, :1], columns[:, 1:]
 
     def _warn_of_ambiguity(self, coherence: np.ndarray) -> None:
         """Warn of points that shortest geodesics reach by several ways."""
@@ -342,104 +399,49 @@ class GeodesicSolver:
 
     # Distance.
 
-    def _distances(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Distances to the sources ``(n,)``, infinite where these are not connected, and their
-        gradients ``(n, d)``."""
-        heat = self._heat(rows, np.ones((len(rows), 1)))[:, 0]
-        reached = heat > 0
-        directions = self._directions(heat, reached)
-        for row in rows:
-            neighbors, steps, maps = self._neighbors_of(int(row))
-            lengths = np.linalg.norm(steps, axis=1, keepdims=True)
-            apart = lengths[:, 0] > 0
-            outward = steps[apart] / lengths[apart]
-            directions[neighbors[apart]] = np.einsum("kij,kj->ki", maps[apart], outward)
-            directions[row] = 0.0
+    def _distances(self, rows: np.ndarray, heat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Distances to the sources ``(n,)``, infinite where their ``heat`` (n,) does not arrive,
+        and their gradients ``(n, d)``."""
+        around_sources = self._front_around(rows, self._directions(heat))
+        front = around_sources.advance(self.stencils, heat, self._is_near_boundary)
         points = host(self.bundle.cloud.points)
-        straight, _ = cKDTree(points[rows]).query(points)  # no way is shorter
-        distances = np.maximum(self._integrate(directions, rows, heat), straight)
-        distances[~reached] = np.inf
-        return distances, directions
+        straight, _ = cKDTree(points[rows]).query(points)
+        return np.maximum(front.distances, straight), front.directions
 
-    def _varadhan(self, heat: np.ndarray, reached: np.ndarray) -> np.ndarray:
-        r"""The estimate :math:`-\sqrt t \log u` of the distance, up to a constant, ``(n,)``."""
-        logarithms = np.zeros(len(heat))
-        logarithms[reached] = -np.log(heat[reached])
-        return np.sqrt(self.time) * logarithms
-
-    def _directions(self, heat: np.ndarray, reached: np.ndarray) -> np.ndarray:
+    def _directions(self, heat: np.ndarray) -> np.ndarray:
         """Unit vectors ``(n, d)`` along which heat falls off; zero where there is none."""
-        values = torch.from_numpy(self._in_user_order(self._varadhan(heat, reached)))
+        is_reached = heat > 0
+        logarithms = np.zeros(len(heat))
+        logarithms[is_reached] = -np.log(heat[is_reached])
+        values = torch.from_numpy(self._in_user_order(logarithms))
         gradient = host(self._gradient.apply(values[:, None, None]))[:, :, 0]
         gradient = gradient[self._numbers]
         lengths = np.linalg.norm(gradient, axis=1, keepdims=True)
-        usable = reached[:, None] & (lengths > 0)
+        usable = is_reached[:, None] & (lengths > 0)
         return np.divide(gradient, lengths, where=usable, out=np.zeros_like(gradient))
 
-    def _integrate(self, directions: np.ndarray, rows: np.ndarray, heat: np.ndarray) -> np.ndarray:
-        """The function ``(n,)`` that is zero at the sources and grows along unit vectors
-        ``(n, d)``; within the region of each source by itself."""
-        tails = self.stencils.rows.numpy()
-        heads = self.stencils.columns.numpy()
-        steps = self.stencils.steps.numpy()
-        lengths = self.stencils.lengths.numpy()
-        transported = np.einsum("eij,ej->ei", self.stencils.maps.numpy(), directions[heads])
-        growth = 0.5 * ((directions[tails] + transported) * steps).sum(axis=1)
-        cosines = (directions[tails] * transported).sum(axis=1)
-        agreement = np.maximum(np.maximum(cosines, 0.0) ** AGREEMENT_POWER, LEAST_AGREEMENT)
-        radii, nearest_rows = self._radii_around(rows)
-        # next to a source distances are the lengths of steps from it
-        is_near = np.isfinite(radii[tails]) & np.isfinite(radii[heads])
-        growth[is_near] = radii[heads[is_near]] - radii[tails[is_near]]
-        agreement[is_near] = 1.0
-        regions = self._regions(heat, nearest_rows)
-        is_within = regions[tails] == regions[heads]
-        squares = np.maximum(lengths, MIN_LENGTH * lengths.mean()) ** 2
-        is_free = heat > 0
-        is_free[rows] = False
-        distances = _potential(
-            tails,
-            heads,
-            weights=np.where(is_within, agreement / squares, 0.0),
-            growth=growth,
-            is_free=is_free,
-            dim=self.bundle.dim,
-        )
-        return np.maximum(distances, 0.0)
-
-    def _regions(self, heat: np.ndarray, nearest_rows: np.ndarray) -> np.ndarray:
-        """The source that the heat of each point comes from ``(n,)``: steps to the warmest
-        neighbour end there. Next to sources it is given."""
-        tails = self.stencils.rows.numpy()
-        heads = self.stencils.columns.numpy()
-        n = self.bundle.num_points
-        by_heat = np.lexsort([heat[heads], tails])
-        is_last = np.append(tails[by_heat][1:] != tails[by_heat][:-1], True)
-        candidates = np.arange(n)
-        candidates[tails[by_heat][is_last]] = heads[by_heat][is_last]
-        warmest = np.where(heat[candidates] > heat, candidates, np.arange(n))
-        is_known = nearest_rows >= 0
-        warmest[is_known] = nearest_rows[is_known]
-        while True:
-            further = warmest[warmest]
-            if (further == warmest).all():
-                return warmest
-            warmest = further
-
-    def _radii_around(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The length of the shortest step from a source ``(n,)``, infinite beyond, and that source,
-        -1 beyond."""
-        radii = np.full(self.bundle.num_points, np.inf)
-        nearest = np.full(self.bundle.num_points, -1)
+    def _front_around(self, rows: np.ndarray, directions: np.ndarray) -> Front:
+        """The front next to the sources, where distances are the lengths of steps from them;
+        ``directions`` (n, d) elsewhere."""
+        distances = np.full(self.bundle.num_points, np.inf)
         for row in rows:
-            neighbors, steps, _ = self._neighbors_of(int(row))
+            neighbors, steps, maps = self._neighbors_of(int(row))
             lengths = np.linalg.norm(steps, axis=1)
-            is_nearer = lengths < radii[neighbors]
-            radii[neighbors[is_nearer]] = lengths[is_nearer]
-            nearest[neighbors[is_nearer]] = row
-        radii[rows] = 0.0
-        nearest[rows] = rows
-        return radii, nearest
+            is_nearer = (lengths < distances[neighbors]) & (lengths > 0)
+            distances[neighbors] = np.minimum(distances[neighbors], lengths)
+            outward = steps[is_nearer] / lengths[is_nearer, None]
+            directions[neighbors[is_nearer]] = np.einsum("kij,kj->ki", maps[is_nearer], outward)
+        distances[rows] = 0.0
+        directions[rows] = 0.0
+        return Front(distances, directions, np.isfinite(distances))
+
+    @cached_property
+    def _is_near_boundary(self) -> np.ndarray:
+        r"""Whether points ``(n,)`` are within :math:`\sqrt t` of a boundary."""
+        boundary = np.flatnonzero(self.stencils.drift.numpy())
+        if len(boundary) == 0:
+            return np.zeros(self.bundle.num_points, bool)
+        return np.isfinite(shortest_ways(self.stencils, boundary, self.time**0.5))
 
     # What the bundle knows, on the host and along the curve.
 
@@ -471,57 +473,64 @@ class GeodesicSolver:
         return out
 
 
-def _potential(
-    tails: np.ndarray,
-    heads: np.ndarray,
-    *,
-    weights: np.ndarray,
-    growth: np.ndarray,
-    is_free: np.ndarray,
-    dim: int,
-) -> np.ndarray:
-    """The function ``(n,)`` whose differences along edges fit their ``growth`` best, zero at points
-    that are not free."""
-    n = len(is_free)
-    one_way = sparse.coo_array((weights, (tails, heads)), shape=(n, n)).tocsr()
-    both_ways = one_way + one_way.T
-    degrees = np.asarray(both_ways.sum(axis=1)).ravel()
-    gains = np.bincount(heads, weights * growth, minlength=n)
-    losses = np.bincount(tails, weights * growth, minlength=n)
-    matrix = (sparse.diags_array(degrees) - both_ways).tocsr()[is_free][:, is_free]
-    right = (gains - losses)[is_free]
-    potential = np.zeros(n)
-    if n <= max_direct_size(dim):
-        potential[is_free] = factorise(matrix).solve(right)
-        return potential
-    potential[is_free], status = cg(
-        matrix,
-        right,
-        rtol=DISTANCE_TOLERANCE,
-        maxiter=10 * n,
-        M=sparse.diags_array(1.0 / degrees[is_free]),
+def frames_along(vectors: np.ndarray) -> np.ndarray:
+    """Orthonormal frames ``(s, d, d)`` whose first axes have the directions of vectors ``(s, d)``,
+    by reflections.
+
+    >>> frames_along(np.array([[0.0, 2.0]])).tolist()
+    [[[0.0, 1.0], [1.0, 0.0]]]
+    """
+    dim = vectors.shape[1]
+    first_axis = np.eye(dim)[0]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.divide(
+        vectors, lengths, where=lengths > 0, out=np.tile(first_axis, (len(vectors), 1))
     )
-    if status != 0:
-        raise ConvergenceError("distances did not converge. Give a larger time.")
-    return potential
+    mirrors = units - first_axis
+    squares = (mirrors**2).sum(axis=1)
+    factors = np.divide(2.0, squares, where=squares > 0, out=np.zeros_like(squares))
+    return np.eye(dim) - factors[:, None, None] * mirrors[:, :, None] * mirrors[:, None, :]
+
+
+def closest_oriented(means: np.ndarray, orientation: np.ndarray) -> np.ndarray:
+    """The closest orthogonal matrices to ``(m, d, d)`` with singular values up to one, whose
+    determinants have the signs ``orientation`` (m,).
+
+    >>> closest_oriented(np.diag([1.0, -0.1])[None], np.array([1.0])).tolist()
+    [[[1.0, 0.0], [0.0, 1.0]]]
+    """
+    closest = polar_factors(torch.from_numpy(means), MIN_OVERLAP)[0].numpy()
+    is_reflected = np.linalg.det(closest) * orientation < 0
+    left, _, right = np.linalg.svd(means[is_reflected])
+    left[:, :, -1] *= -1.0
+    closest[is_reflected] = left @ right
+    return closest
 
 
 def default_time(stencils: Stencils) -> float:
     """The square of ``SPACINGS`` mean steps; longer where a component is so long that heat could
     not be represented at its other end."""
     spacing = float(stencils.lengths.mean())
-    n = stencils.num_points
-    edges = (stencils.lengths.numpy(), (stencils.rows.numpy(), stencils.columns.numpy()))
-    graph = sparse.csr_array(edges, shape=(n, n))
     _, first_points = np.unique(_components(stencils), return_index=True)
-    reach = csgraph.dijkstra(graph, directed=False, indices=first_points, min_only=True)
-    diameter = 2.0 * float(reach.max())
+    diameter = 2.0 * float(shortest_ways(stencils, first_points).max())
     return max(SPACINGS * spacing, diameter / MAX_DECAY) ** 2
+
+
+def shortest_ways(stencils: Stencils, sources: np.ndarray, limit: float = np.inf) -> np.ndarray:
+    """Lengths ``(n,)`` of the shortest ways along edges from the nearest source; infinite beyond
+    the ``limit``."""
+    return csgraph.dijkstra(
+        _edges(stencils), directed=False, indices=sources, min_only=True, limit=limit
+    )
 
 
 def _components(stencils: Stencils) -> np.ndarray:
     """Labels of the connected components, ``(n,)``."""
+    return csgraph.connected_components(_edges(stencils), directed=False)[1]
+
+
+def _edges(stencils: Stencils) -> sparse.csr_array:
+    """The lengths of the edges as a matrix ``(n, n)``."""
     n = stencils.num_points
-    edges = (np.ones(len(stencils.rows)), (stencils.rows.numpy(), stencils.columns.numpy()))
-    graph = sparse.csr_array(edges, shape=(n, n))
-    return csgraph.connected_components(graph, directed=False)[1]
+    edges = (stencils.lengths.numpy(), (stencils.rows.numpy(), stencils.columns.numpy()))
+    return sparse.csr_array(edges, shape=(n, n))

@@ -42,9 +42,9 @@ def check_corners(faces: Array, n: int) -> np.ndarray:
     return triangles
 
 
-def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
-    """Refuse triangles ``(f, 3)`` that are no vertex numbers, and vertices that no triangle has or
-    that do not lie in space; int64."""
+def check_soup(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no vertex numbers, and vertices that do not lie in
+    space; leave out those with a repeated corner. int64."""
     n = num_points
     if ambient_dim != 3:
         raise ShapeError(f"vertices must have shape (n, 3), got {(n, ambient_dim)}.")
@@ -56,11 +56,17 @@ def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.nd
             f"triangles with a repeated corner left out: {repeated.sum()}.",
             MeshRepairWarning,
         )
-    used = np.zeros(n, bool)
+    return triangles
+
+
+def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
+    """The same, and refuse vertices that no triangle has."""
+    triangles = check_soup(faces, num_points=num_points, ambient_dim=ambient_dim)
+    used = np.zeros(num_points, bool)
     used[triangles] = True
     if not used.all():
         raise RankDeficientError(
-            f"vertices without a normal, in no triangle: {n - used.sum()} (first: "
+            f"vertices without a normal, in no triangle: {num_points - used.sum()} (first: "
             f"{used.argmin()}).",
             "Remove them and number the others anew.",
         )
@@ -82,9 +88,9 @@ def counting_sort(keys, order, n):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _match(faces, n):  # pragma: no cover - compiled
-    """Twins (-1 at boundaries), a half-edge whose edge has a third triangle (or -1), pairs that run
-    alike."""
+def match_sides(faces, n):  # pragma: no cover - compiled
+    """Twins, -1 at boundaries and where an edge has more than two triangles, and which half-edges
+    are crowded like that."""
     num_halfedges = faces.shape[0] * 3
     tails = faces.reshape(-1)
     lower = np.empty(num_halfedges, np.int64)
@@ -94,27 +100,34 @@ def _match(faces, n):  # pragma: no cover - compiled
         lower[h] = min(tails[h], head)
         upper[h] = max(tails[h], head)
     twin = np.full(num_halfedges, -1, np.int64)
+    crowded = np.zeros(num_halfedges, np.bool_)
     last = np.full(n, -1, np.int64)
-    alike = 0
     # by the lower end: a mate was the last to see the upper one
     for h in counting_sort(lower, np.arange(num_halfedges), n):
         mate = last[upper[h]]
         if mate < 0 or lower[mate] != lower[h]:
             last[upper[h]] = h
+        elif crowded[mate]:
+            crowded[h] = True
         elif twin[mate] < 0:
             twin[mate] = h
             twin[h] = mate
-            alike += tails[mate] == tails[h]
         else:
-            return twin, h, alike
-    return twin, -1, alike
+            second = twin[mate]
+            crowded[h] = True
+            crowded[mate] = True
+            crowded[second] = True
+            twin[mate] = -1
+            twin[second] = -1
+    return twin, crowded
 
 
 @njit(cache=True, nogil=True)
-def _turns(faces, twin):  # pragma: no cover - compiled
-    """Which triangles to turn over so that all agree, and a half-edge across which none can (or
-    -1)."""
+def agreeing_turns(faces, twin):  # pragma: no cover - compiled
+    """Which triangles to turn over so that all agree, and the half-edges across which they cannot:
+    the surface is not orientable there."""
     turn = np.full(len(faces), -1, np.int8)
+    torn = np.zeros(len(twin), np.bool_)
     queue = np.empty(len(faces), np.int64)
     tails = faces.reshape(-1)
     end = 0
@@ -137,12 +150,27 @@ def _turns(faces, twin):  # pragma: no cover - compiled
                     queue[end] = other
                     end += 1
                 elif turn[other] != wanted:
-                    return turn, h
+                    torn[h] = True
             at += 1
         part = queue[begin:end]
         if 2 * turn[part].sum() > len(part):  # the majority is right
             turn[part] = 1 - turn[part]
-    return turn, -1
+    return turn == 1, torn
+
+
+def turned_over(faces: np.ndarray, is_turned: np.ndarray) -> np.ndarray:
+    """Triangles ``(f, 3)``, some of them the other way round."""
+    oriented = faces.copy()
+    oriented[is_turned] = faces[is_turned, ::-1]
+    return oriented
+
+
+CUT_REMEDY = (
+    "Fields on it: cut it there, TangentBundle.from_mesh(meshes.cut_sheets(mesh)). Functions: "
+    "TangentBundle.scalar_from_mesh(mesh). Points without triangles: "
+    "TangentBundle.from_points(vertices)."
+)
+"""What to do about meshes that are no surface."""
 
 
 def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -152,36 +180,51 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
     ``order`` (n,) holds the user's numbers of the vertices, for messages.
     """
     n = len(order)
-    twin, crowded, alike = _match(faces, n)
-    if crowded >= 0:
+    twin, crowded = match_sides(faces, n)
+    if crowded.any():
+        edges = _distinct_edges(order[faces], crowded)
         raise NotManifoldError(
-            f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is "
-            "no surface there.",
-            "Remove surplus triangles, or use the points alone: "
-            "TangentBundle.from_points(vertices).",
-        )
-    if alike:
-        turn, conflict = _turns(faces, twin)
-        if conflict >= 0:
-            raise NotManifoldError(
-                "the mesh is not orientable: its triangles cannot agree across "
-                f"{_edge(order[faces], conflict)}.",
-                "Use the points alone, TangentBundle.from_points(vertices): their transports may "
-                "be reflections.",
-            )
-        turned = np.flatnonzero(turn)
+            f"{_listed(edges)} belong to more than two triangles, so the mesh is no surface there.",
+            CUT_REMEDY,
+        ).at_edges(edges)
+    is_turned, torn = agreeing_turns(faces, twin)
+    if torn.any():
+        edges = _distinct_edges(order[faces], torn)
+        raise NotManifoldError(
+            f"the mesh is not orientable: its triangles cannot agree across {_listed(edges)}.",
+            CUT_REMEDY,
+        ).at_edges(edges)
+    if is_turned.any():
         warn(
-            f"triangles turned over to agree: {len(turned)}.",
+            f"triangles turned over to agree: {is_turned.sum()}.",
             MeshRepairWarning,
         )
-        faces = faces.copy()
-        faces[turned] = faces[turned, ::-1]
-        twin = _match(faces, n)[0]
+        faces = turned_over(faces, is_turned)
+        twin = match_sides(faces, n)[0]
     return faces, twin
 
 
-def _edge(faces: np.ndarray, h: int) -> str:
-    return f"the edge from vertex {faces[h // 3, h % 3]} to {faces[h // 3, (h + 1) % 3]}"
+def _distinct_edges(faces: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
+    """The edges ``(k, 2)`` of chosen half-edges, each once."""
+    heads = np.roll(faces, -1, axis=1)
+    ends = np.stack([faces.ravel(), heads.ravel()], axis=1)[is_chosen]
+    return np.unique(np.sort(ends, axis=1), axis=0)
+
+
+MAX_LISTED_EDGES = 5
+"""Edges that a message names; the error has them all."""
+
+
+def _listed(edges: np.ndarray) -> str:
+    """The number of edges, and the first of them by their vertices.
+
+    >>> _listed(np.array([[0, 1], [4, 7]]))
+    '2 edges (between vertices 0-1, 4-7)'
+    """
+    names = [f"{tail}-{head}" for tail, head in edges[:MAX_LISTED_EDGES]]
+    if len(edges) > MAX_LISTED_EDGES:
+        names.append("...")
+    return f"{len(edges)} edges (between vertices {', '.join(names)})"
 
 
 @njit(cache=True, nogil=True)

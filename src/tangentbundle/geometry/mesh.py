@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import NotManifoldError
 from .cloud import PointCloud
 from .graph import NeighborGraph
-from .halfedges import counting_sort, oriented_halfedges, vertex_normals
+from .halfedges import CUT_REMEDY, counting_sort, oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames
 from .transport import Connection
 
@@ -84,7 +84,7 @@ def _previous(h):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _area(a, b, c):  # pragma: no cover - compiled
+def triangle_area(a, b, c):  # pragma: no cover - compiled
     """The area of a triangle (or of many) from its sides, by Kahan's formula: stable for
     needles."""
     lower = np.minimum(a, b)
@@ -100,7 +100,7 @@ def _area(a, b, c):  # pragma: no cover - compiled
 @njit(cache=True, nogil=True)
 def _angle(a, b, c):  # pragma: no cover - compiled
     """The angle between sides a and b of a triangle with sides a, b and c."""
-    return np.arctan2(4 * _area(a, b, c), a * a + b * b - c * c)
+    return np.arctan2(4 * triangle_area(a, b, c), a * a + b * b - c * c)
 
 
 @njit(cache=True, nogil=True)
@@ -111,7 +111,7 @@ def _unit(angle):  # pragma: no cover - compiled
 def _corners(length: np.ndarray) -> np.ndarray:
     """The angle at the tail of each half-edge, in its triangle."""
     squares = (length**2).reshape(-1, 3)
-    areas = _area(length[::3], length[1::3], length[2::3])
+    areas = triangle_area(length[::3], length[1::3], length[2::3])
     cosines = squares + np.roll(squares, 1, axis=1) - np.roll(squares, -1, axis=1)
     return np.arctan2(4 * areas[:, None], cosines).ravel()
 
@@ -231,7 +231,7 @@ def _flip(h, tails, twin, length, direction, scale):  # pragma: no cover - compi
     db = length[t_previous]
     # laid out in the plane, along ab
     along = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (2 * ab)
-    across = 2 * (_area(ab, bc, ca) + _area(ab, ad, db)) / ab
+    across = 2 * (triangle_area(ab, bc, ca) + triangle_area(ab, ad, db)) / ab
     cd = np.hypot(along, across)
     at_c = direction[h_previous] * _unit(scale[c] * _angle(ca, cd, ad))
     at_d = direction[t_previous] * _unit(scale[d] * _angle(db, cd, bc))
@@ -259,7 +259,7 @@ def _opposite(length, h):  # pragma: no cover - compiled
     b = length[_next(h)]
     c = length[_previous(h)]
     cosine = (b * b + c * c - a * a) / (2 * b * c)
-    sine = 2 * _area(a, b, c) / (b * c)
+    sine = 2 * triangle_area(a, b, c) / (b * c)
     return cosine, sine
 
 
@@ -306,7 +306,7 @@ def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
     obtuse = np.zeros(len(tails) // 3 + 1, np.int64)  # the last for no triangle, -1
     for h in range(len(tails)):
         if h % 3 == 0:
-            area = _area(length[h], length[h + 1], length[h + 2])
+            area = triangle_area(length[h], length[h + 1], length[h + 2])
         areas[tails[h]] += area / 3
         a = length[h]
         b = length[_next(h)]
@@ -373,7 +373,7 @@ def intrinsic_mesh(
         raise NotManifoldError(
             f"at vertex {numbers[pinched]} several parts of the mesh meet in a point, so it has no "
             "tangent plane there.",
-            "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices).",
+            CUT_REMEDY,
         )
     scale = np.where(inside, 2 * np.pi / total, 1.0)
     direction = _directions(points, bases, sense, tails, length, phi, scale)
