@@ -27,6 +27,7 @@ ORDER = [
     "winds",
     "formats",
     "geometry",
+    "meshes",
     "manifolds",
     "operators",
     "sheaf",

@@ -125,6 +125,7 @@ MODULES = (
     "interop",
     "io",
     "manifolds",
+    "meshes",
     "nn",
     "operators",
     "plot",
