@@ -257,17 +257,15 @@ def hero() -> None:
 
 
 def front() -> None:
-    """The picture of the first page: wind at stations, the wind between them, and how sure it is."""
+    """The picture of the first page: wind at stations, everywhere, and how sure it is."""
     wind = tb.datasets.load_wind()
     at = wind.sample(120, rng=3)
     few = wind.at(at)
-    model = tb.FieldInterpolator(
-        manifold=tb.manifolds.Sphere(2), covariance=tb.earth.covariances.planetary(), random_state=0
-    )
+    model = tb.FieldInterpolator(manifold=tb.earth.Earth())
     predicted, std = model.fit(few.points, few.ambient[0]).predict(wind.points, return_std=True)
     east_north = np.einsum("nda,nd->na", wind.frames, predicted)
     figure, axes = tb.plot.canvas(1, 3, (4.4, 2.2))
-    look = {"top": 10.0, "arrows": 260}
+    look = {"top": 10.0, "arrows": 260, "colorbar": False}
     maps = tb.plot.earth_map
     title = f"measured at {len(few.points)} stations"
     maps(
@@ -275,7 +273,6 @@ def front() -> None:
         few.lon,
         few.components[0],
         title=title,
-        colorbar=False,
         axes=axes[0, 0],
         **look,
     )
@@ -294,7 +291,7 @@ def estimators() -> None:
     points = torus.sample(400, seed=0)
     truth = torus.tangent_field(points)
     noisy = truth + 0.3 * np.random.default_rng(0).standard_normal(truth.shape)
-    denoiser = tb.FieldDenoiser(random_state=0).fit(points, noisy)
+    denoiser = tb.FieldDenoiser().fit(points, noisy)
     drawing, panels = tb.plot.canvas(2, 2, size=(4.6, 3.0))
     panels = panels.ravel()
     for axes, (name, vectors) in zip(

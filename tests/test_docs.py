@@ -170,3 +170,15 @@ def test_a_newcomer(tmp_path):
     printed = run_shell(list(steps), tmp_path / "clone")
     for (command, output), got in zip(steps.items(), printed, strict=True):
         check(got, output, f"$ {command}")
+
+
+def test_every_warning_has_its_section_and_every_error_its_row(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/pages")
+    troubleshooting = import_module("troubleshooting")
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    names = [warning.__name__ for warning in troubleshooting.warning_classes()]
+    assert re.findall(r"^### (\w+)$", page, re.MULTILINE) == names
+    completed = troubleshooting.complete(page)
+    for thing in troubleshooting.classes_below(tb.errors.TangentBundleError):
+        assert f"| `{thing.__name__}` | {troubleshooting.meaning(thing)} |" in completed
+    assert set(troubleshooting.messages()) == set(names), "a warning is never given"

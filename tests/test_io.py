@@ -149,7 +149,7 @@ def test_tables_keep_other_columns_names_and_units(tmp_path):
     field = read_field(tmp_path / "a.csv")
     assert field.units == "m/s" and any("guessed" in note.problem for note in field.notes)
     write_field(field.with_vectors(2 * field.vectors), tmp_path / "b.csv")
-    again = pd.read_csv(tmp_path / "b.csv")
+    again = pd.read_csv(tmp_path / "b.csv", sep=";")
     assert list(again.columns) == list(table.columns) and list(again["station"]) == list(
         table["station"]
     )

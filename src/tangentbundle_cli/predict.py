@@ -171,7 +171,7 @@ def interpolate(
     result.read("at", f"{at.name}: {target}", places=len(target.space))
     for note in target.notes:
         result.note(f"{at.name}: {note}")
-    tb.io.check_output(target, output, len(field))
+    tb.io.check_output(replace(target, times=field.times), output, len(field))
     with naming_rows(field):
         estimator = new_estimator(tb.FieldInterpolator, field, dim, seed, **learned)
         result.after = predict_each(
@@ -267,7 +267,11 @@ def predict_each(
     with steps(count, display) as step:
         for number, vectors in enumerate(field.vectors, start=1):
             step(f"comparing models on field {number} of {count}")
-            estimator.fit(field.space.points, vectors, noise_std=known)
+            measured = field.measured(number - 1)
+            at_measured = known
+            if isinstance(known, np.ndarray):
+                at_measured = known[measured]
+            estimator.fit(field.space.points[measured], vectors[measured], noise_std=at_measured)
             levels.append(float(estimator.noise_))
             if std:
                 mean, covariance = estimator.predict(target.space.points, return_cov=True)
@@ -284,6 +288,7 @@ def predict_each(
         units=field.units,
         times=field.times,
         axes=field.axes,
+        clock=field.clock,
         wind=field.wind if names == field.names else (),
     )
     return like_input.with_vectors(np.stack(means), std=np.stack(deviations) if std else None)

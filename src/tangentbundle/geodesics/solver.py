@@ -54,7 +54,7 @@ from .heat import (
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
-SPACINGS = 4.0
+SPACINGS = 3.0
 """The root of the short time, in mean lengths of the stencils' steps. From three to eight,
 transports, distances and logarithms on spheres change by less than a third; below two, heat notices
 the single points, and above eight it has gone other ways than the shortest."""

@@ -31,13 +31,29 @@ that much."""
 
 
 @dataclass(frozen=True, eq=False)
+class IntrinsicTriangles:
+    """The Delaunay triangles of a mesh, in the user's order: ``faces`` (f, 3); the ``curvature``
+    (f,) of each, the excess of its scaled angles over pi; and the ``senses`` (n,) of the frames, -1
+    where a frame sees the triangles from behind.
+
+    On a closed mesh the curvatures sum to two pi times the Euler characteristic.
+    """
+
+    faces: np.ndarray
+    curvature: np.ndarray
+    senses: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Triangulation:
     """What a bundle says of its mesh: oriented ``faces`` (f, 3) in the user's numbers; how many
-    edges lie on the ``boundary``, and how many were ``flipped``."""
+    edges lie on the ``boundary``, and how many were ``flipped``; and the triangles after the flips,
+    ``intrinsic``."""
 
     faces: np.ndarray
     boundary: int
     flipped: int
+    intrinsic: IntrinsicTriangles
 
     @property
     def is_on_boundary(self) -> Tensor:
@@ -404,6 +420,8 @@ def intrinsic_mesh(
     half_cotangents, areas = _half_cotangents(tails, length, n)
     weights = _edge_weights(half_cotangents, twin)
     flat = _flat_sides(half_cotangents, twin, length)
+    scaled_angles = _corners(length) * scale[tails]
+    curvature = scaled_angles.reshape(-1, 3).sum(axis=1) - np.pi
     turns = _transports(tails, twin, length, direction, scale, flat)
     edges = _SortedEdges.of(tails, twin, n)
     return IntrinsicMesh(
@@ -412,7 +430,16 @@ def intrinsic_mesh(
         frames=torch.from_numpy(bases),
         cotangents=torch.from_numpy(weights[edges.halfedges]),
         areas=torch.from_numpy(areas),
-        triangulation=Triangulation(numbers[oriented], num_boundary, num_flips),
+        triangulation=Triangulation(
+            faces=numbers[oriented],
+            boundary=num_boundary,
+            flipped=num_flips,
+            intrinsic=IntrinsicTriangles(
+                faces=numbers[tails.reshape(-1, 3)],
+                curvature=curvature,
+                senses=sense[np.argsort(numbers)],
+            ),
+        ),
     )
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInputError, Note, ShapeError
+from ..layout import Layout
 from ..spaces import Space
+from .clocks import Clock
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class Request:
     Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction,
     ``select`` chooses values of dimensions such as ``{"level": 500}``. ``sigma`` names the column
     of standard errors. ``up`` is the axis that figures show as up: x, y or z, by default y for OBJ
-    files and z for all others.
+    files and z for all others. ``layout`` says how tables are written, where that is not to be
+    found out.
     """
 
     points: tuple[str, ...] = ()
@@ -33,6 +36,7 @@ class Request:
     needs_vectors: bool = True
     select: Mapping[str, Any] = field(default_factory=dict)
     up: str = ""
+    layout: Layout = field(default_factory=Layout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +51,9 @@ class Field:
     ``wind`` names the columns of speed and direction that vectors were computed from. ``noise`` are
     known standard errors of the vectors, ``(n,)``. ``parts`` are other vectors, or numbers (c = 1),
     at the same points and times, to write next to these. ``rows`` ``(n,)`` number the points in the
-    file, from 0, where some of its rows were left out.
+    file, from 0, where some of its rows were left out. ``observed`` ``(T, n)`` says which vectors
+    of a series were measured, if some are missing: these are interpolated in time. ``clock`` is how
+    a table writes its times.
     """
 
     space: Space
@@ -63,6 +69,8 @@ class Field:
     noise: np.ndarray | None = None
     parts: Mapping[str, Field] = field(default_factory=dict)
     rows: np.ndarray | None = None
+    observed: np.ndarray | None = None
+    clock: Clock | None = None
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -82,6 +90,12 @@ class Field:
         """The row of a point in its file, counted from 1 as messages do."""
         row = point if self.rows is None else self.rows[point]
         return int(row) + 1
+
+    def measured(self, step: int) -> np.ndarray:
+        """The points that have a measurement at one time, in order."""
+        if self.observed is None:
+            return np.arange(len(self.space))
+        return np.flatnonzero(self.observed[step])
 
     @property
     def vectors(self) -> np.ndarray:
