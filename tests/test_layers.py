@@ -28,6 +28,7 @@ ORDER = [
     "layout",
     "formats",
     "geometry",
+    "meshes",
     "manifolds",
     "operators",
     "sheaf",

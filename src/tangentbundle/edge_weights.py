@@ -18,6 +18,7 @@ from .geometry.kernels import Kernel
 from .geometry.mesh import IntrinsicMesh, Triangulation
 from .geometry.stencils import Stencils, positive_stencils, tangent_steps
 from .geometry.tufted import TuftedMesh
+from .meshes import Triangles
 from .operators import Calibration, Laplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
@@ -177,7 +178,9 @@ class MeshWeights(EdgeWeights):
         )
 
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
-        return type(bundle).from_mesh(points, self.mesh.faces, frames=frames)
+        return type(bundle).from_mesh(
+            Triangles(points, self.mesh.faces, is_cut=True), frames=frames
+        )
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"mesh of {self.mesh}"
@@ -225,7 +228,8 @@ class TuftedWeights(EdgeWeights):
         )
 
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
-        return type(bundle).scalar_from_mesh(points, self.mesh.faces)
+        triangles = Triangles(points, self.mesh.faces, is_cut=True)
+        return type(bundle).scalar_from_mesh(triangles)
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"functions on a mesh of {self.mesh}"
