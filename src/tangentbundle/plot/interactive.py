@@ -13,9 +13,10 @@ import numpy as np
 from ..arrays import Array, points_array
 from ..earth.maps import EqualAreaMap
 from ..extras import extra
+from ..units import readable_unit
 from .layers import MAX_ARROWS, MAX_DOTS, Layer, aligned, arrow_heads, in_picture, shown_axes
 from .maps import MIN_FILLED_POINTS, map_box, map_frame, map_labels, raster
-from .style import BRIGHTEST, LENGTHS, LINES, nice_number, readable_unit, with_unit
+from .style import BRIGHTEST, LENGTHS, LINES, nice_number, with_unit
 from .surfaces import Surface
 from .views import Box, View, box_around, spread_out
 

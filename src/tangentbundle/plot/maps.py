@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,7 @@ from ..earth.maps import EqualAreaMap
 from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
-from ..io import Field
-from ..spaces import Globe
-from ..winds import CURRENTS, EAST
+from ..units import readable_unit
 from . import style
 from .fields import ARROW
 from .views import Box, box_around, on_map, reach, spacing, spread_out, tips
@@ -29,9 +26,6 @@ FILLED_PIXELS = 300_000
 
 RIM = 1.035
 """How far labels are from the middle of the globe, in units of its rim."""
-
-WORD_END = re.compile(r"[\s(\[]")
-"""What ends the first word of a name: a space, or the bracket of a unit."""
 
 
 def earth_map(
@@ -197,21 +191,11 @@ class _Arrows:
             0.97 - key / width,
             0.03,
             key,
-            f"{speed:g} {style.readable_unit(self.shown.unit)}".strip(),
+            f"{speed:g} {readable_unit(self.shown.unit)}".strip(),
             labelpos="W",
             color="0.25",
             fontproperties={"size": 9},
         )
-
-
-def quantity(field: Field) -> str:
-    """What the length of a vector of a file is: the wind's speed, another speed on the globe, or a
-    length."""
-    if not isinstance(field.space, Globe):
-        return "length"
-    name = WORD_END.split(field.names[0].lower())[0]
-    is_wind = "wind" in name or (name in EAST and name not in CURRENTS)
-    return "wind speed" if is_wind else "speed"
 
 
 def map_box(chart: EqualAreaMap, places: np.ndarray, ends: np.ndarray | None) -> Box:
