@@ -16,7 +16,7 @@ EXPLANATIONS = {
     "fields.",
     "Gaussian curvature": "How strongly the surface is bent: a sphere of radius 1 has 1.",
     "scalar curvature": "How strongly the space is bent.",
-    "first Betti number": "How many holes the surface has through which a field can flow in circles.",
+    "first Betti number": "Through how many holes of the surface a field can flow in circles.",
     "noise": "How large the errors of the measurements are, in each component.",
     "model": "The description of the field that predicts left-out vectors best; several may share "
     "the work.",

@@ -46,7 +46,9 @@ def draw_fields(result: Result, before: Field) -> Section:
         coordinates = np.concatenate([space.coordinates for space in spaces])
         panels = side_by_side(groups, chart=EqualAreaMap.fitting(*coordinates.T))
     else:
-        panels = side_by_side(groups, faces=before.space.faces, up=before.space.up)
+        panels = side_by_side(
+            groups, faces=before.space.faces, up=before.space.up, names=before.space.names
+        )
     notes = [
         *_notes_on_view(before),
         *_notes_on_times(result, before),
@@ -77,7 +79,7 @@ def _notes_on_view(before: Field) -> list[str]:
     if isinstance(before.space, Globe):
         return [
             "Drag to zoom, double-click to reset. Hover anywhere to see the nearest values.",
-            "Equal-area projection; arrows follow its meridians. Coastlines: Natural Earth.",
+            "Equal-area projection; arrows follow its meridians. Map: Natural Earth, GeoNames.",
         ]
     dims = before.space.points.shape[1]
     if dims == 2:
@@ -85,6 +87,12 @@ def _notes_on_view(before: Field) -> list[str]:
     else:
         drag = "Drag to rotate, scroll to zoom"
     notes = [f"{drag}, hover over a point to see its values."]
+    if dims == 3:
+        sides = np.ptp(before.space.points, axis=0)
+        sizes = ", ".join(
+            f"{size:.3g} along {name}" for size, name in zip(sides, before.space.names, strict=True)
+        )
+        notes.append(f"The points extend over {sizes}.")
     if dims > 3:
         notes.append(f"The three principal axes of {dims} dimensions are shown.")
     return notes
