@@ -176,6 +176,12 @@ class Display:
     ] = False
     quiet: Annotated[bool, _display("--quiet", "-q", help="print only errors")] = False
     debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False
+    digits: Annotated[
+        int | None,
+        _display(
+            min=0, help="decimals in tables of text; by default as many as the noise justifies"
+        ),
+    ] = None
     report: Annotated[
         Path | None, _display(help="also write an interactive report to this .html file")
     ] = None

@@ -39,6 +39,9 @@ from .vocabulary import Compass
 if TYPE_CHECKING:
     from .text_files import TextTable
 
+UNCERTAINTY = "_uncertainty"
+"""The end of the names of standard deviations in tables."""
+
 SAMPLE = 100
 """Rows that say what a column holds."""
 
@@ -252,7 +255,9 @@ def to_tables(field: Field) -> Any:
         return _same_rows(field, origin.table, origin.series)
     if len(field) > 1 or origin.series is not None:
         return _new_rows(field, origin)
-    return _with_numbers(origin.table, to_columns(field), field.space.names)
+    return _with_numbers(
+        origin.table, to_columns(field, uncertainty=UNCERTAINTY), field.space.names
+    )
 
 
 def _with_numbers(table: Any, numbers: Mapping[str, Any], points: Sequence[str]) -> Any:
@@ -275,7 +280,7 @@ def _same_rows(field: Field, table: Any, series: LongTable) -> Any:
     times, places = np.nonzero(series.rows != NO_ROW)
     rows = series.rows[times, places]
     order = np.argsort(rows)
-    steps = [to_columns(field, step) for step in range(len(field))]
+    steps = [to_columns(field, step, uncertainty=UNCERTAINTY) for step in range(len(field))]
     numbers = {}
     for name in steps[0]:
         values = np.stack([columns[name] for columns in steps])
@@ -296,7 +301,7 @@ def _new_rows(field: Field, origin: TableFile) -> Any:
     assert field.times is not None
     tables = []
     for step, time in enumerate(field.times):
-        numbers = to_columns(field, step)
+        numbers = to_columns(field, step, uncertainty=UNCERTAINTY)
         at_time = _with_numbers(places, numbers, field.space.names)
         dates = clock.columns(np.repeat(time, len(field.space)))
         columns = {name: pyarrow.array(cells) for name, cells in dates.items()}
