@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 import tangentbundle as tb
 from tangentbundle import nn
 from tangentbundle.testing import relative_error
-from tangentbundle.training import collate
+from tangentbundle.training import collate_fields
 
 NETWORKS = {
     "TNN": lambda: nn.TNN([1, 3, 1], step=step(2)),
@@ -142,7 +142,7 @@ def test_lightning():
             enable_progress_bar=False,
             enable_model_summary=False,
         )
-        trainer.fit(module, DataLoader(samples(), batch_size=2, collate_fn=collate))
+        trainer.fit(module, DataLoader(samples(), batch_size=2, collate_fn=collate_fields))
     assert mean_error(module.net) < 0.5 * before
 
 
@@ -152,7 +152,7 @@ def test_accelerate():
     net = nn.ResidualTNN([1, 4, 1], layers=2, step=0.1)
     before = mean_error(net)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    loader = DataLoader(samples(), batch_size=2, collate_fn=collate)
+    loader = DataLoader(samples(), batch_size=2, collate_fn=collate_fields)
     prepared, optimizer, loader = accelerator.prepare(net, optimizer, loader)
     for _ in range(20):
         for x, operator, target in loader:
