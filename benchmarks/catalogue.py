@@ -159,6 +159,13 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
         Benchmark(
             "advection", "advection:run", "a nonlinear map learned on few points of other surfaces"
         ),
+        Benchmark("depth", "networks:depth", "loss curves of networks with 20 layers"),
+        Benchmark(
+            "taps", "networks:taps", "times of taps: multiples of a step, geometric, learned"
+        ),
+        Benchmark(
+            "constraints", "networks:constraints", "what lowpass and non-amplifying layers cost"
+        ),
     ),
     "The Earth": (
         Benchmark(
