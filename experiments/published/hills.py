@@ -37,7 +37,7 @@ from torch import Tensor
 from harness.ledger import Row, Task
 from tangentbundle import TangentBundle
 from tangentbundle.errors import InvalidInputError
-from tangentbundle.nn import MixedOperators, MixedTNN, ResidualMixedTNN
+from tangentbundle.nn import Configured, MixedOperators, MixedTNN, ResidualMixedTNN
 
 from .base import SEEDS, Benchmark, Score
 
@@ -345,7 +345,7 @@ class Head(torch.nn.Module):
 # Networks: from a scene and steps to two numbers and a change of direction at each vertex.
 
 
-class MixedNetwork(torch.nn.Module):
+class MixedNetwork(Configured):
     """A network of this library on functions and fields, exchanged by products and derivatives."""
 
     def __init__(self, net: MixedTNN | ResidualMixedTNN) -> None:
@@ -464,7 +464,7 @@ NETWORKS: dict[str, tuple[str, Callable[[int], torch.nn.Module]]] = {
 """The networks of the table, with their kinds, from a seed; each has about 155 000 parameters."""
 
 
-class Predictor(torch.nn.Module):
+class Predictor(Configured):
     """A network and a head: logits ``(t, n, 51)`` and directions ``(t, n, 3)`` after the action."""
 
     def __init__(self, network: torch.nn.Module) -> None:
@@ -594,7 +594,7 @@ class ObjectsOnHills(Benchmark):
         train(net, training, EPOCHS if count is None else QUICK_EPOCHS, task["seed"])
         seconds = time.perf_counter() - start
         if isinstance(net.network, MixedNetwork):
-            self.keep(net.network.net, task)
+            self.keep(net, task)
         row = {
             "method": task["method"],
             "kind": kind,
