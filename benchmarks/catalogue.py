@@ -126,6 +126,16 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
         ),
         Benchmark("calculus", "calculus:run", "derivatives, curvature, harmonic fields, Helmholtz"),
         Benchmark(
+            "directions",
+            "directions:run",
+            "sums of indices and energies of smoothest direction fields, against geometry-central",
+        ),
+        Benchmark(
+            "decompositions",
+            "decompositions:run",
+            "Helmholtz-Hodge decompositions with a boundary against exact parts",
+        ),
+        Benchmark(
             "calculus_large",
             "calculus:large",
             "the decomposition of a field on a million points",
