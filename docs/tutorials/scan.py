@@ -66,7 +66,8 @@ print(bundle)
 
 # %% [markdown]
 # The water rises on the outside, flows over the rim, and sinks on the inside, with some rotation. So the arrows on the two
-# sides of the wall point in opposite directions.
+# sides of the wall point in opposite directions. `to_coordinates` keeps the part of an arrow that lies in the surface, as two
+# numbers at each vertex; `to_ambient` makes three numbers in space of them again.
 
 # %%
 along = np.zeros_like(exact)
