@@ -78,7 +78,7 @@ def decompose(
             result.add(name, text, energies=energies)
         step("writing")
         result.after = replace(field, parts=decomposed.fields)
-        write_output(result, result.after, output)
+        write_output(result, result.after, output, display)
     return result
 
 

@@ -129,7 +129,7 @@ def filter(
                     apply = partial(bundle.filter, response)
                     result.after = _filtered(result, field, bundle, response, apply)
         step("writing")
-        write_output(result, result.after, output)
+        write_output(result, result.after, output, display)
     return result
 
 
