@@ -153,8 +153,8 @@ print(f"100 stations and eight years   {error(with_history.predict(points[hidden
 # ## The forecast, and the surprise
 #
 # `FieldForecaster` learns from the first eight years at the stations, then predicts the next twelve months.
-# `period=12` says that there are seasons. Two simple competitors: *persistence* (the present anomaly stays,
-# more and more damped) and *climatology* (the mean of that month in other years).
+# `period=12` says that there are seasons. Two simple competitors: *climatology* is the mean of that month in
+# other years, and *persistence* adds to it how much the present wind differs from its own month (the *anomaly*), less and less.
 
 # %%
 series, times = stations.ambient, wind.times
