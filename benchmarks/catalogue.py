@@ -63,6 +63,7 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             "the import, and the first Laplacian of a process",
             quick=True,
         ),
+        Benchmark("costs", "costs:run", "what each method costs on data of a usual size"),
         Benchmark("fit_time", "fit_time:run", "`FieldDenoiser.fit` against scikit-learn's process"),
         Benchmark("busy", "busy:run", "processor time of ten typical jobs beside busy processes"),
         Benchmark(
