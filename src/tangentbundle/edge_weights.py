@@ -15,7 +15,7 @@ from .arrays import Array, positive_integer
 from .errors import InvalidInputError
 from .geometry.frames import median
 from .geometry.kernels import Kernel
-from .geometry.mesh import IntrinsicMesh, Triangulation
+from .geometry.mesh import IntrinsicMesh, IntrinsicTriangles, Triangulation
 from .geometry.stencils import Stencils, positive_stencils, tangent_steps
 from .geometry.tufted import TuftedMesh
 from .meshes import Triangles
@@ -36,6 +36,7 @@ class EdgeWeights(ABC):
 
     eps: float
     mesh: Triangulation | None
+    intrinsic: IntrinsicTriangles | None
 
     @abstractmethod
     def of_edges(self, bundle: TangentBundle) -> Tensor:
@@ -79,6 +80,7 @@ class KernelWeights(EdgeWeights):
     eps: float
 
     mesh = None
+    intrinsic = None
 
     def of_edges(self, bundle: TangentBundle) -> Tensor:
         return self.kernel(bundle.sorted_graph.distances / self.eps**0.5)
@@ -130,12 +132,13 @@ class MeshWeights(EdgeWeights):
     """Cotangents of the intrinsic Delaunay triangulation, and areas of the vertices.
 
     Attributes: ``cotangents`` (e,) and ``areas`` (n,) along the curve; ``mesh``, the triangles that
-    they come from; ``eps``, the mean squared edge length.
+    they come from, and ``intrinsic``, those after the flips; ``eps``, the mean squared edge length.
     """
 
     cotangents: Tensor
     areas: Tensor
     mesh: Triangulation
+    intrinsic: IntrinsicTriangles
     eps: float
 
     @classmethod
@@ -145,6 +148,7 @@ class MeshWeights(EdgeWeights):
             cotangents=mesh.cotangents,
             areas=mesh.areas,
             mesh=mesh.triangulation,
+            intrinsic=mesh.intrinsic,
             eps=float(mesh.graph.distances.square().mean()),
         )
 
@@ -205,6 +209,8 @@ class TuftedWeights(EdgeWeights):
     areas: Tensor
     mesh: Triangulation
     eps: float
+
+    intrinsic = None
 
     @classmethod
     def of(cls, mesh: TuftedMesh) -> TuftedWeights:

@@ -17,7 +17,7 @@ from .layers import MAX_ARROWS, MAX_DOTS, Layer, aligned, arrow_heads, in_pictur
 from .maps import MIN_FILLED_POINTS, map_box, map_frame, map_labels, raster
 from .style import BRIGHTEST, LENGTHS, LINES, nice_number, readable_unit, with_unit
 from .surfaces import Surface
-from .views import Box, View, box_around, spread_out
+from .views import Box, View, box_around, spread_out, usual_up
 
 INK = "#1c2530"
 """Letters."""
@@ -50,7 +50,7 @@ def interactive_field(
     faces: np.ndarray | None = None,
     label: str = "length",
     unit: str = "",
-    up: str = "z",
+    up: str | None = None,
 ) -> Any:
     """Arrows on a surface, in a cloud or in the plane, to turn and zoom, and streamlines; returns a
     plotly figure.
@@ -62,7 +62,8 @@ def interactive_field(
         vectors: ambient vectors ``(n, D)``, or None for points alone.
         faces: triangles ``(f, 3)`` of a mesh.
         label, unit: name and unit of the colour scale.
-        up: the axis that points up, x, y or z.
+        up: the axis that points up, x, y or z; by default that along which a mesh seems to stand
+            (``tangentbundle.upright``), and z for clouds.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -72,6 +73,8 @@ def interactive_field(
     ['arrows', 'streamlines']
     """
     points = points_array(points)[0]
+    if up is None:
+        up = usual_up(points, faces)
     layers = [Layer("points", points)]
     if vectors is not None:
         layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
