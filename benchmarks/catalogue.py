@@ -119,6 +119,11 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             "eigenvalues of meshes, and the set-up, against potpourri3d",
             quick=True,
         ),
+        Benchmark(
+            "transport",
+            "transport:run",
+            "transport, distance and logarithm against exact ones, with potpourri3d",
+        ),
         Benchmark("calculus", "calculus:run", "derivatives, curvature, harmonic fields, Helmholtz"),
         Benchmark(
             "calculus_large",

@@ -220,9 +220,11 @@ def sheaf() -> Any:
         axis.annotate(label, node + lift + [0, 0.5], ha="center", color=TEAL, fontsize=10)
         vector = np.array([0.3, 0.2]) if name == "i" else np.array([0.3, -0.1])
         arrow(axis, node + lift, vector, RED, 0.011)
-    edge = middle + [0, 2.1]
+    edge = middle + np.array([0, 2.1])
     draw_square(axis, edge, 0.55, BLUE, 0.25)
-    axis.annotate("stalk of the edge", edge + [0, 0.5], ha="center", color=BLUE, fontsize=10)
+    axis.annotate(
+        "stalk of the edge", edge + np.array([0, 0.5]), ha="center", color=BLUE, fontsize=10
+    )
     arrow(axis, edge, np.array([0.25, 0.25]), RED, 0.011)
     arrow(axis, edge, np.array([0.33, -0.02]), LINES[2], 0.011)
     axis.plot(*np.stack([middle, edge - [0, 0.4]]).T, ":", color=GREY)

@@ -2,6 +2,7 @@
 every kind."""
 
 import functools
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -186,6 +187,12 @@ FILTERS = {
     "keywords": lambda: Keyword(0.1, 0.2, scale=2.0, more=0.1),
     "no constructor": stateful,
     "table": lambda: Tabulated(np.linspace(0, 1, 5), {"a": 1, "b": (2, 3)}),
+    "learned heat": lambda: nn.LearnedHeat(np.float32(0.3)),
+    "sum of heats": lambda: nn.HeatSum([0.1, 0.3], [0.5, -0.25]),
+    "sum of decays": lambda: nn.DecaySum(np.array([0.1, 0.3])),
+    "rational": lambda: nn.RationalFilter([0.1, 0.2], [-0.1], 0.5),
+    "impulse network": lambda: nn.ImpulseNetwork(1.0, width=4),
+    "learned in a sum": lambda: nn.HeatSum([0.1]) - 0.5 * nn.LearnedHeat(0.3),
     "foreign in a sum": lambda: tb.Heat(0.1) + 0.5 * Rational(0.3),
 }
 
@@ -216,6 +223,7 @@ READOUTS = {
     "sum": lambda: nn.SumReadout(2, np.int64(3)),
     "invariant": lambda: nn.InvariantReadout(2, 3, pooling=nn.NoPooling()),
     "pooled": lambda: nn.InvariantReadout(2, 3),
+    "mean": lambda: nn.InvariantReadout(2, 3, pooling=nn.MeanPooling()),
     "attention": lambda: nn.InvariantReadout(2, 3, pooling=nn.AttentionPooling(heads=4)),
     "foreign": lambda: Energy(2, 3),
 }
@@ -263,6 +271,13 @@ ON_BUNDLES = {
         f"norm: {name}": lambda n=n: nn.ResidualTNN([1, 4, 2], layers=2, norm=n())
         for name, n in NORMS.items()
     },
+    "constrained": lambda: nn.TNN(
+        [1, 2, 1], 3, step=0.1, constraints=[nn.Lowpass(np.float32(0.01)), nn.NonAmplifying()]
+    ),
+    "constrained, learned": lambda: nn.ResidualTNN(
+        [1, 2, 1], 2, filters=[nn.HeatSum([0.1])], constraints=(nn.NonAmplifying(),)
+    ),
+    "dropout": lambda: nn.VectorDropout(0.1),
     "one block": lambda: nn.ResidualBlock(1, taps=3, dropout=0.1),
     "deep": lambda: nn.ResidualTNN(
         map(int, "132"), np.int64(2), filters=[tb.Heat(0.0), tb.Heat(parameter(0.3))], dropout=0.1
@@ -281,7 +296,7 @@ ON_BUNDLES = {
         [0, np.int64(3), 1], map(int, "131"), taps=np.int64(2), step=np.float32(0.1)
     ),
     "mixed, oriented": lambda: nn.MixedTNN([0, 3, 1], [1, 3, 1], oriented=True),
-    "mixed, readout": lambda: nn.MixedTNN([0, 3], [1, 2], readout=nn.MixedReadout(3, 2, 4)),
+    "mixed, readout": lambda: nn.MixedTNN([0, 5], [1, 2], readout=nn.MixedReadout(5, 2, 4)),
     "mixed, deep": lambda: nn.ResidualMixedTNN(
         [0, 3, 1], map(int, "131"), 2, norm=nn.PointNorm(), dropout=np.float32(0.1)
     ),
@@ -336,7 +351,10 @@ def laplacian(dtype):
 
 @functools.cache
 def mixed_operators(dtype):
-    return nn.MixedOperators.of(bundle(dtype), oriented=True)
+    with warnings.catch_warnings():
+        # a sphere of so few points has no certain orientation
+        warnings.simplefilter("ignore", tb.errors.AccuracyWarning)
+        return nn.MixedOperators.of(bundle(dtype), oriented=True)
 
 
 def numbers(*shape, dtype=torch.float64, seed=0):

@@ -170,3 +170,29 @@ def test_a_newcomer(tmp_path):
     printed = run_shell(list(steps), tmp_path / "clone")
     for (command, output), got in zip(steps.items(), printed, strict=True):
         check(got, output, f"$ {command}")
+
+
+def test_every_warning_has_its_section_and_every_error_its_row(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/pages")
+    troubleshooting = import_module("troubleshooting")
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    names = [warning.__name__ for warning in troubleshooting.warning_classes()]
+    assert re.findall(r"^### (\w+)$", page, re.MULTILINE) == names
+    completed = troubleshooting.complete(page)
+    for thing in troubleshooting.classes_below(tb.errors.TangentBundleError):
+        assert f"| `{thing.__name__}` | {troubleshooting.meaning(thing)} |" in completed
+    assert set(troubleshooting.messages()) == set(names), "a warning is never given"
+
+
+GUIDES = [*(ROOT / "docs/howto").glob("*.md"), *(ROOT / "docs").glob("*.md")]
+WITHOUT_CONCEPTS = {"benchmarks", "robustness", "compared", "concepts", "gpu", "threads", "cluster"}
+"""Pages of numbers, and of machines."""
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_guides_lead_to_the_concepts_and_pictures_have_texts(page):
+    text = page.read_text()
+    if page.stem not in WITHOUT_CONCEPTS:
+        assert "concepts.md" in text
+    for description in re.findall(r"!\[([^\]]*)\]\(|<img alt=\"([^\"]*)\"", text):
+        assert len(" ".join(description).split()) >= 3, f"{page.name}: {description}"

@@ -32,13 +32,14 @@ from tangentbundle.interop import AttachBundle, laplacian_of
 attach = AttachBundle(dim=2, neighbors=20)
 
 
-def make_cloud(seed, n=200, rotation=np.eye(3)):
+def make_cloud(seed, n=200, rotation=None):
     """A cloud with noisy arrows, perhaps rotated in space."""
     rng = np.random.default_rng(seed)
     ellipsoid = tb.manifolds.Ellipsoid(tuple(rng.uniform(0.7, 1.3, 3)))
     points = ellipsoid.sample(n, seed=rng)
     arrows = np.cross([0.0, 0.0, 1.0], points)
-    points, arrows = points @ rotation.T, arrows @ rotation.T
+    if rotation is not None:
+        points, arrows = points @ rotation.T, arrows @ rotation.T
     noisy = arrows + 0.5 * rng.standard_normal(points.shape)
     data = attach(Data(pos=torch.from_numpy(points).float()))
     frames = data.frames
@@ -119,7 +120,7 @@ for kind in ("MLP", "MNN", "TNN"):
     model = Network(kind)
     adam = torch.optim.Adam(model.parameters(), lr=0.01)
     curve = []
-    for epoch in range(40):
+    for _ in range(40):
         for batch in DataLoader(train, batch_size=8, shuffle=True):
             adam.zero_grad()
             loss = (model(batch) - batch.target).square().mean()
@@ -152,12 +153,18 @@ for data in turned + dense:
     data.scalar = data.bundle.scalar().laplacian()
 print("network   as trained   turned   four times the points")
 for kind, model in models.items():
-    print(f"{kind:8s}  {error(model, test):10.0%}   {error(model, turned):6.0%}   {error(model, dense):10.0%}")
+    print(
+        f"{kind:8s}  {error(model, test):10.0%}   {error(model, turned):6.0%}   {error(model, dense):10.0%}"
+    )
 
 # %% alt="Bars: error of the three networks on clouds as trained and on turned clouds"
 figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
-for shift, (name, clouds) in zip((-0.2, 0.2), {"as trained": test, "turned": turned}.items(), strict=True):
-    axis.bar(np.arange(3) + shift, [error(model, clouds) for model in models.values()], 0.36, label=name)
+for shift, (name, clouds) in zip(
+    (-0.2, 0.2), {"as trained": test, "turned": turned}.items(), strict=True
+):
+    axis.bar(
+        np.arange(3) + shift, [error(model, clouds) for model in models.values()], 0.36, label=name
+    )
 axis.set(ylabel="error")
 axis.set_xticks(range(3), list(models))
 axis.legend(frameon=False)

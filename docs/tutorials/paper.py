@@ -163,6 +163,16 @@ on_torus = tb.TangentBundle.from_points(cloud, dim=2, neighbors=24)
 known = torch.rand(200, generator=torch.Generator().manual_seed(0)) < 0.5
 
 
+def as_channels(vectors):
+    """Components as three functions ``(n, 1, 3)``."""
+    return vectors[:, None, :]
+
+
+def from_channels(signal):
+    """The vectors ``(n, 3)`` of three functions."""
+    return signal[:, 0, :]
+
+
 def train(kind):
     """Error of a network at the points whose clean vectors it has not seen."""
     if kind == "TNN":
@@ -170,8 +180,7 @@ def train(kind):
         to_signal, to_field = on_torus.to_coordinates, on_torus.to_ambient
     else:
         operator, width = on_torus.scalar().laplacian(), 3
-        to_signal = lambda vectors: vectors[:, None, :]
-        to_field = lambda signal: signal[:, 0, :]
+        to_signal, to_field = as_channels, from_channels
     inputs = torch.from_numpy(to_signal(noisy))
     target = torch.from_numpy(to_signal(clean))
     network = tb.nn.TNN([width, 8, 4, width], taps=3, step=0.002, seed=0).double()
@@ -188,7 +197,7 @@ def train(kind):
 print(f"noisy              {((noisy - clean) ** 2).sum(axis=1).mean():.3f}")
 print(f"MNN                {train('MNN'):.3f}")
 print(f"TNN                {train('TNN'):.3f}")
-denoiser = tb.FieldDenoiser(random_state=0).fit(cloud, noisy)
+denoiser = tb.FieldDenoiser().fit(cloud, noisy)
 print(f"FieldDenoiser      {((denoiser.predict(cloud) - clean) ** 2).sum(axis=1).mean():.3f}")
 
 # %% [markdown]

@@ -37,7 +37,11 @@ def cup(around=56, wall=0.05):
     radius, level = np.concatenate(radius), np.concatenate(level)
     angle = 2 * np.pi * np.arange(around) / around
     rings = np.stack(
-        [np.outer(radius, np.cos(angle)), np.outer(radius, np.sin(angle)), level[:, None] + 0 * angle],
+        [
+            np.outer(radius, np.cos(angle)),
+            np.outer(radius, np.sin(angle)),
+            level[:, None] + 0 * angle,
+        ],
         axis=-1,
     )
     number = np.arange(rings.size // 3).reshape(len(radius), around)
@@ -49,7 +53,9 @@ def cup(around=56, wall=0.05):
     centre = len(number.ravel())
     faces.append(np.stack([np.full(around, centre), np.roll(first, -1), first], -1))
     faces.append(np.stack([np.full(around, centre + 1), last, np.roll(last, -1)], -1))
-    return np.concatenate([rings.reshape(-1, 3), caps]), np.concatenate([f.reshape(-1, 3) for f in faces])
+    return np.concatenate([rings.reshape(-1, 3), caps]), np.concatenate(
+        [f.reshape(-1, 3) for f in faces]
+    )
 
 
 rng = np.random.default_rng(0)
@@ -124,7 +130,10 @@ for time in (0.001, 0.003, 0.01, 0.03, 0.1):
 best_space = min(in_space.values(), key=error)
 best_surface = min(on_surface.values(), key=error)
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
-titles = [f"nearest in space: {error(best_space):.0%}", f"along the surface: {error(best_surface):.0%}"]
+titles = [
+    f"nearest in space: {error(best_space):.0%}",
+    f"along the surface: {error(best_surface):.0%}",
+]
 for axis, field, title in zip(axes, (best_space, best_surface), titles, strict=True):
     tb.plot.field(vertices, field, title=title, axes=axis, **look)
 plt.show()
@@ -143,7 +152,9 @@ start = int(np.argmin(np.linalg.norm(exact - [1.0, 0.0, 0.2], axis=1)))
 distance = bundle.distance([start])
 opposite = int(np.argmin(np.linalg.norm(exact - [0.95, 0.0, 0.2], axis=1)))
 straight = np.linalg.norm(vertices[start] - vertices[opposite])
-print(f"from the outside to the inside of the wall: {straight:.2f} through it, {distance[opposite]:.2f} on foot")
+print(
+    f"from the outside to the inside of the wall: {straight:.2f} through it, {distance[opposite]:.2f} on foot"
+)
 axis = plt.figure(figsize=(5, 4)).add_subplot(projection="3d")
 surface = axis.plot_trisurf(*vertices.T, triangles=faces, cmap="viridis", antialiased=False)
 surface.set_array(distance[faces].mean(axis=1))

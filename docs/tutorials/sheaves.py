@@ -102,7 +102,9 @@ def try_all(agree, seed):
     known = torch.rand(len(y), generator=torch.Generator().manual_seed(seed)) < 0.5
     one = torch.ones(edges.shape[1], 1, 1)
     graph = tb.Sheaf.from_edges(edges, one).laplacian(tb.operators.ScalarDegrees())
-    perceptron = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+    perceptron = torch.nn.Sequential(
+        torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2)
+    )
     network = tb.nn.TNN([6, 16, 2], taps=2, step=1.0, seed=seed)
     learner = tb.nn.SheafLearner(2, tb.nn.Cayley())
     sheaf = tb.nn.SheafDiffusion(6, 8, 2, learner, layers=2, dropout=0.3)
@@ -156,11 +158,17 @@ turn = maps[:, 0].transpose(1, 2) @ maps[:, 1]
 angle = torch.rad2deg(torch.atan2(turn[:, 1, 0], turn[:, 0, 0])).abs()
 same = y[edges[0]] == y[edges[1]]
 figure, axis = plt.subplots(figsize=(6, 2.8), layout="constrained")
-axis.hist([angle[same].numpy(), angle[~same].numpy()], bins=18, label=["equal classes", "different classes"])
+axis.hist(
+    [angle[same].numpy(), angle[~same].numpy()],
+    bins=18,
+    label=["equal classes", "different classes"],
+)
 axis.set(xlabel="rotation along the edge, degrees", yticks=[])
 axis.legend(frameon=False)
 plt.show()
-print(f"mean rotation: equal classes {angle[same].mean():.0f}, different classes {angle[~same].mean():.0f} degrees")
+print(
+    f"mean rotation: equal classes {angle[same].mean():.0f}, different classes {angle[~same].mean():.0f} degrees"
+)
 
 # %% [markdown]
 # In this last graph half of the edges agree, so no single filter can be right for all. The sheaf turns vectors more on edges between different classes than on edges between equal

@@ -14,7 +14,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.earth.covariances import planetary
 from tangentbundle.forecast import Climatology, Persistence
 
 wind = tb.datasets.load_wind()
@@ -46,6 +45,7 @@ plt.show()
 # to interpolate the two numbers separately. But *east* is a different direction at every place. Look at two
 # people who stand a few steps from the North Pole, on opposite sides, in the same wind:
 
+
 # %%
 def east(longitude):
     """The direction east in space, at a longitude in degrees."""
@@ -66,14 +66,13 @@ for longitude in (0, 180):
 # %% [markdown]
 # ## The map, with error bars
 #
-# `FieldInterpolator` is used like an estimator of scikit-learn. `manifold` says that the points lie on a sphere,
-# `planetary()` is a description of winds on a planet: smooth, with bands along the latitudes. How smooth and
-# how strong, is estimated from the 100 stations.
+# `FieldInterpolator` is used like an estimator of scikit-learn. `manifold=tb.earth.Earth()` says that
+# the points lie on the Earth. On it winds may have bands along the latitudes. How smooth and how strong they are, is estimated from
+# the 100 stations.
 
 # %%
-sphere = tb.manifolds.Sphere(2)
 points, truth = everywhere.points, everywhere.ambient[0]
-model = tb.FieldInterpolator(manifold=sphere, covariance=planetary(), random_state=0)
+model = tb.FieldInterpolator(manifold=tb.earth.Earth())
 model.fit(points[known], truth[known])
 predicted, std = model.predict(points, return_std=True)
 on_grid, grid_std = model.predict(wind.points, return_std=True)
@@ -82,9 +81,7 @@ spread = np.linalg.norm(grid_std, axis=1)
 
 # %% alt="Two maps: the estimated wind as arrows, and its standard deviation, small near stations"
 figure, axes = plt.subplots(2, 1, figsize=(7, 7), layout="constrained")
-tb.plot.earth_map(
-    wind.lat, wind.lon, east_north, title="the estimated wind", top=10, axes=axes[0]
-)
+tb.plot.earth_map(wind.lat, wind.lon, east_north, title="the estimated wind", top=10, axes=axes[0])
 tb.plot.earth_map(
     wind.lat,
     wind.lon,
@@ -139,14 +136,12 @@ print(f"{inside.mean():.0%} of the hidden measurements are inside their 90 % int
 month = 96
 truth = everywhere.ambient[month]
 with_history = tb.FieldInterpolator(
-    manifold=sphere,
-    covariance=planetary(),
+    manifold=tb.earth.Earth(),
     history=everywhere.ambient[:month],
     history_points=points,
-    random_state=0,
 )
 with_history.fit(points[known], truth[known])
-without = tb.FieldInterpolator(manifold=sphere, covariance=planetary(), random_state=0)
+without = tb.FieldInterpolator(manifold=tb.earth.Earth())
 without.fit(points[known], truth[known])
 print(f"100 stations alone             {error(without.predict(points[hidden])):.2f} m/s")
 print(f"100 stations and eight years   {error(with_history.predict(points[hidden])):.2f} m/s")
@@ -184,7 +179,7 @@ for lead in (1, 3, 12):
     print(lead, {name: round(float(values[lead - 1]), 2) for name, values in skill.items()})
 
 # %% [markdown]
-# **The surprise.** The forecast beats the climatology by a little, for three months, and not at all later. The
+# **The surprise.** The forecast beats the climatology by a little, for half a year, and not at all later. The
 # past of 96 months helped the *map* much more than it helps the *forecast*. A good forecast returns to the
 # climatology where nothing can be known, instead of inventing weather.
 # Monthly means have a short memory. With daily winds the picture is different ([results](../results/README.md)).
@@ -192,8 +187,8 @@ for lead in (1, 3, 12):
 # ## Exercise
 #
 # 1. Use 30 stations instead of 100. Does the *expected* error still agree with the true one?
-# 2. Replace `planetary()` by `helmholtz_covariance()` of `tangentbundle.estimators`, which does not know about
-#    latitudes. How much do the bands of latitude contribute?
+# 2. Replace `tb.earth.Earth()` by `tb.manifolds.Sphere(2)`, on which no latitude is special. How much do the bands of
+#    latitude contribute? (Look at `model.models_` and `model.weights_`, too.)
 # 3. Ask for intervals of 50 % instead of 90 %. How many hidden measurements are inside?
 #
 # ## What you have seen

@@ -13,9 +13,13 @@ from pathlib import Path
 from tangentbundle.errors import InvalidInputError
 
 from .base import Benchmark
+from .graphuniverse import GraphUniverseChallenge
 from .meshpde import MeshPDE
 
-BENCHMARKS: dict[str, type[Benchmark]] = {"meshpde": MeshPDE}
+BENCHMARKS: dict[str, type[Benchmark]] = {
+    "meshpde": MeshPDE,
+    "graphuniverse": GraphUniverseChallenge,
+}
 """The benchmarks by name."""
 
 

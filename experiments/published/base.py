@@ -86,11 +86,17 @@ class Benchmark(ABC):
             return
         self.weights.mkdir(parents=True, exist_ok=True)
         words = re.sub("[^a-z0-9.]+", "-", key_of(task).lower())
-        save(net, self.weights / f"{words}.safetensors")
+        save(net.cpu(), self.weights / f"{words}.safetensors")
+        net.to(self.device)
 
     def header(self, full: bool) -> Row:
         """The settings in the first line of a file of results."""
         return {"benchmark": self.name, "full": full}
+
+    def summaries(self, rows: list[Row]) -> list[Row]:
+        """The rows that a table shows, one for each method and seed: these themselves, or means of
+        several."""
+        return rows
 
     def published(self) -> list[Row]:
         """The numbers of others: ``method``, ``source``, and mean and spread of each score."""
@@ -147,6 +153,7 @@ def table_of(benchmark: Benchmark, rows: Sequence[Row]) -> Table:
         line += [_published_score(entry, score) for score in benchmark.scores]
         line += [str(entry.get("parameters", "")), "", "", entry["source"]]
         body.append(line)
+    rows = benchmark.summaries(list(rows))
     for kind in KINDS:
         for method in dict.fromkeys(row["method"] for row in rows if row["kind"] == kind):
             own = [row for row in rows if row["method"] == method]

@@ -46,9 +46,14 @@ def section(path: Path) -> list[str]:
     place = "; ".join(condition for condition in conditions if condition)
     lines = [f"### {result['name'].replace('_', ' ')}", "", f"<small>{place}</small>", ""]
     if len(rows) <= MAX_ROWS:
-        return [*lines, *table(rows), ""]
+        return [*lines, *unsearched(table(rows))]
     folded = [f"    {line}" for line in table(rows)]
-    return [*lines, f'??? note "{len(rows)} rows"', "", *folded, ""]
+    return [*lines, *unsearched([f'??? note "{len(rows)} rows"', "", *folded])]
+
+
+def unsearched(lines: list[str]) -> list[str]:
+    """Lines that the search of the site leaves out: numbers are no words."""
+    return ["<div data-search-exclude markdown>", "", *lines, "", "</div>", ""]
 
 
 def in_order_of(markdown: str) -> list[Path]:

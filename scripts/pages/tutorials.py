@@ -76,11 +76,13 @@ class Tutorial:
         colab = f"https://colab.research.google.com/github/{REPOSITORY}/blob/main/{path}"
         binder = f"https://mybinder.org/v2/gh/{REPOSITORY}/main?labpath={path}"
         links = f"[Colab]({colab}), [Binder]({binder}), or [the notebook]({self.path.name})"
-        return f"<small>Run it: {links} on your computer.</small>{{ .run }}\n"
+        return f"<small>Run it: {links} on your computer.</small>\n"
 
 
 def fenced(match: re.Match[str]) -> str:
     """What a cell printed, as a block without colours."""
+    if not match[0].strip():
+        return match[0]
     lines = [line.removeprefix("    ") for line in match[0].strip("\n").splitlines()]
     return "\n".join(["```text", *lines, "```", ""])
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from .geometry.kernels import Kernel
 from .geometry.mesh import IntrinsicMesh, Triangulation
 from .geometry.stencils import Stencils, positive_stencils, tangent_steps
 from .geometry.tufted import TuftedMesh
+from .meshes import Triangles
 from .operators import Calibration, Laplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 class EdgeWeights(ABC):
     """Weights of the edges of a bundle, the masses of its points, and its Laplacian.
 
-    ``eps`` is a squared length: that of the neighbourhoods.
+    ``eps`` is a squared length: that of the neighbourhoods. ``heat_spacings`` is the root of the
+    time that heat takes to find geodesics, in mean steps of the stencils.
     """
 
     eps: float
+    heat_spacings: ClassVar[float]
     mesh: Triangulation | None
 
     @abstractmethod
@@ -78,6 +81,7 @@ class KernelWeights(EdgeWeights):
     eps: float
 
     mesh = None
+    heat_spacings = 2.0  # with one, heat notices the single points; with four it takes other ways
 
     def of_edges(self, bundle: TangentBundle) -> Tensor:
         return self.kernel(bundle.sorted_graph.distances / self.eps**0.5)
@@ -137,6 +141,8 @@ class MeshWeights(EdgeWeights):
     mesh: Triangulation
     eps: float
 
+    heat_spacings = 1.0  # as Crane, Weischedel and Wardetzky (2013) advise
+
     @classmethod
     def of(cls, mesh: IntrinsicMesh) -> MeshWeights:
         """Those of a mesh."""
@@ -172,7 +178,9 @@ class MeshWeights(EdgeWeights):
         )
 
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
-        return type(bundle).from_mesh(points, self.mesh.faces, frames=frames)
+        return type(bundle).from_mesh(
+            Triangles(points, self.mesh.faces, is_cut=True), frames=frames
+        )
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"mesh of {self.mesh}"
@@ -220,7 +228,8 @@ class TuftedWeights(EdgeWeights):
         )
 
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
-        return type(bundle).scalar_from_mesh(points, self.mesh.faces)
+        triangles = Triangles(points, self.mesh.faces, is_cut=True)
+        return type(bundle).scalar_from_mesh(triangles)
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"functions on a mesh of {self.mesh}"

@@ -21,6 +21,7 @@ KINDS = (
     nn.Configured,
     filters.Method,
     filters.Filter,
+    nn.Constraint,
     nn.Parametrization,
     operators.Degrees,
 )
@@ -31,7 +32,9 @@ BASES = (
     filters.Method,
     nn.Activation,
     nn.Configured,
+    nn.Constraint,
     nn.FieldNorm,
+    nn.LearnableFilter,
     nn.Parametrization,
     nn.Pooling,
     nn.Readout,

@@ -351,14 +351,18 @@ class Derivatives:
         return self._map(turned[:, :, None])
 
     @threads_by_size
-    def jacobian(self) -> LinearMap:
+    def jacobian(self, *, order: int = 1) -> LinearMap:
         r"""The covariant derivative, fields ``(..., n, d, c)`` to ``(..., n, d d, c)``.
 
         Component :math:`a d + b` is :math:`\nabla_b v^a`. The trace is the divergence, the
-        symmetric part the strain.
+        symmetric part the strain. With an ``order`` n it is that of the powers of directions with
+        n representatives, of ``bundle.power(n)``.
         """
         weights = self.fit.weights
-        transport = self._connection.blocks()
+        connection = self._connection
+        if order > 1:
+            connection = connection.power(order)
+        transport = connection.blocks()
         num_edges, d = weights.shape
         blocks = weights.new_empty((num_edges, d * d, d))
         run_ranges(_outer_products, num_edges, weights.numpy(), transport.numpy(), blocks.numpy())

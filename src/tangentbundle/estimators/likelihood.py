@@ -35,9 +35,11 @@ are independent; long lengths say that a field does not change along an axis."""
 BOUND = 6.0
 """Logarithms stay within so much of their start."""
 
-START_SHIFTS = (-1.0, 0.0, 1.0)
-"""The likelihood may have one mode of short and one of long lengths: logarithms of common factors
-of all lengths, the likeliest of which begins the search."""
+START_LENGTHS = (-1.0, 0.0, 1.0)
+START_NOISES = (-1.5, 0.0, 1.5)
+"""The likelihood may have one maximum of short lengths and little noise, and one of long lengths
+and much noise. The search begins with the likeliest combination of a factor of all lengths and of
+one of the noise, given as logarithms."""
 
 MAX_STEPS = 60
 TOLERANCE = 1e-5
@@ -205,9 +207,14 @@ class Prior:
         return 0.5 * float(np.square(standardized).sum()), standardized / width
 
     def starts(self) -> list[np.ndarray]:
-        """Where a search may begin."""
-        shifted = [self.center + shift * self.is_length for shift in START_SHIFTS]
-        return [self.clipped(start) for start in shifted]
+        """Where a search may begin; the noise is the last parameter."""
+        starts = []
+        for length_shift in START_LENGTHS:
+            for noise_shift in START_NOISES:
+                start = self.center + length_shift * self.is_length
+                start[-1] += noise_shift
+                starts.append(self.clipped(start))
+        return starts
 
     def clipped(self, logarithms: np.ndarray) -> np.ndarray:
         """Within the bounds."""

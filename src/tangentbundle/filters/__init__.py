@@ -7,7 +7,15 @@ from ..operators.semigroup import Exponentials
 from .base import Filter
 from .identification import identify
 from .properties import Properties as Properties
-from .responses import FIR, Heat, ImpulseResponse, Polynomial, Spectral, Tikhonov
+from .responses import (
+    FIR,
+    Heat,
+    ImpulseResponse,
+    Polynomial,
+    Spectral,
+    Tikhonov,
+    geometric_times,
+)
 
 __all__ = [
     "FIR",
@@ -22,5 +30,6 @@ __all__ = [
     "Polynomial",
     "Spectral",
     "Tikhonov",
+    "geometric_times",
     "identify",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from ..arrays import Array, finite, positive_integer
+from ..arrays import Array, finite, positive, positive_integer
 from ..errors import InvalidInputError
 from ..operators import SquareOperator
 from ..operators.methods import Method
@@ -66,6 +66,27 @@ class Heat(Parametric):
     def impulses(self) -> Impulses:
         t = as_double(self.t)[None]
         return Impulses(t, torch.ones_like(t))
+
+
+def geometric_times(count: int, shortest: float, longest: float) -> list[float]:
+    """Times that grow by a constant factor, for filters that see small features and large ones.
+
+    Multiples of one step are a poor basis: where the step is short all are short, and where it is
+    long all but the first are long.
+
+    >>> import tangentbundle as tb
+    >>> [round(time, 6) for time in geometric_times(3, 0.01, 1.0)]
+    [0.01, 0.1, 1.0]
+    >>> taps = [tb.Heat(time) for time in (0.0, *geometric_times(3, 0.01, 1.0))]
+    >>> tb.nn.TNN([1, 8, 1], filters=taps).num_parameters
+    64
+    """
+    count = positive_integer(count, "count")
+    shortest = positive(shortest, "shortest")
+    longest = positive(longest, "longest")
+    if count == 1:
+        return [longest]
+    return np.geomspace(shortest, longest, count).tolist()
 
 
 @half_line("step")
@@ -143,7 +164,7 @@ class FIR(Parametric):
         return total
 
 
-def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
+def quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each octave."""
     octaves = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-float(OCTAVES), 1.0)])
     starts = [np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)]
@@ -251,7 +272,7 @@ class ImpulseResponse(FunctionFilter):
         )
 
     def _quadrature(self, horizon: float, splits: int) -> Quadrature:
-        times, weights = _quadrature(horizon, splits)
+        times, weights = quadrature(horizon, splits)
         times = times.to(self._device())
         return Quadrature(times, weights.to(self._device()), self._values(times).detach())
 
@@ -380,3 +401,6 @@ class Tikhonov(Parametric):
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return 1 / (1 + self.strength * lam)
+
+    def gain_bound(self) -> torch.Tensor:
+        return torch.ones((), dtype=torch.float64)

@@ -32,7 +32,8 @@ class FieldForecaster(BaseEstimator):
     Args:
         method: ``Autoregression(...)``, ``Persistence()`` or ``Climatology()``; default the first.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
-        manifold: a known manifold, such as ``manifolds.Sphere(2)``, for exact tangent spaces.
+        manifold: a known manifold, such as ``manifolds.Sphere(2)``, for exact tangent spaces;
+            ``earth.Earth()`` also knows which way east and the poles are.
         period: steps of a cycle in time; default no cycle.
 
     Attributes:
@@ -93,7 +94,7 @@ class FieldForecaster(BaseEstimator):
         self.normal_share_ = check_tangent(
             series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2])
         )
-        self.scale_ = float(values.std(axis=0).mean())
+        self.scale_ = float(np.sqrt(values.var(axis=0).mean()))
         if self.scale_ <= 1e-9 * float(np.abs(values).max()):
             raise InvalidInputError(
                 "the series is constant: there is nothing to learn. Its forecast is its value."
@@ -110,6 +111,7 @@ class FieldForecaster(BaseEstimator):
             mean=self.climate_.mean,
             points=points,
             frames=self.frames_,
+            manifold=self.manifold,
         )
         fitted = self.fitted_ = method.fit(record)
         if fitted.reach > 0 and fitted.evaluate(1, fitted.window) is None:

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..manifolds import Manifold
 from ..timeline import fill_single_gaps
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
     """A training series: anomalies ``(T, n, d)`` at every step of a regular clock about a ``mean``
-    ``(n, d)``, in frames ``(n, D, d)`` at points.
+    ``(n, d)``, in frames ``(n, D, d)`` at points of a manifold, if it is known.
 
     ``observed (T,)`` is false where fields were filled in, ``usable (T,)`` where they are missing.
     """
@@ -26,6 +27,7 @@ class Record:
     mean: np.ndarray
     points: np.ndarray
     frames: np.ndarray
+    manifold: Manifold | None = None
 
     def origins(self, lead: int, window: int) -> np.ndarray:
         """Steps with ``window`` usable fields up to them and an observed field ``lead`` steps

@@ -54,11 +54,6 @@ from .heat import (
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
 
-SPACINGS = 4.0
-"""The root of the short time, in mean lengths of the stencils' steps. From three to eight,
-transports, distances and logarithms on spheres change by less than a third; below two, heat notices
-the single points, and above eight it has gone other ways than the shortest."""
-
 MAX_DECAY = 300.0
 r"""Most lengths :math:`\sqrt t` from one end of a component to the other: heat falls off by a
 factor of e in each, and numbers below :math:`e^{-700}` do not exist."""
@@ -66,6 +61,11 @@ factor of e in each, and numbers below :math:`e^{-700}` do not exist."""
 MIN_COHERENCE = 0.3
 """Length of the mean of transports along the paths of heat below which they disagree: vectors that
 come by two geodesics, at the cut locus, cancel."""
+
+
+BOUNDARY_WIDTH = 2.0
+r"""Lengths :math:`\sqrt t` from a boundary in which it bends heat: heat that came from there has
+fallen off by :math:`e^{-4}`."""
 
 
 class GeodesicSolver:
@@ -76,8 +76,9 @@ class GeodesicSolver:
 
     Args:
         bundle: a tangent bundle of a cloud or a mesh.
-        time: the short time t, a squared length. Default: four times the mean step between
-            neighbours, squared.
+        time: the short time t, a squared length. Default: the squared mean length of edges on a
+            mesh, and four times that of steps between neighbours on a cloud. A longer time is
+            better where points are noisy, a shorter one where the curvature changes quickly.
 
     >>> import numpy as np, tangentbundle as tb
     >>> points = tb.manifolds.Sphere(2).sample(2000, seed=0)
@@ -97,7 +98,7 @@ class GeodesicSolver:
         self.frames = bundle.tangent_frames.matrices.detach()
         self.stencils = bundle.weights.stencils(self.bundle, self.frames)
         if time is None:
-            time = default_time(self.stencils)
+            time = default_time(self.stencils, bundle.weights.heat_spacings)
         self.time = positive(time, "time")
 
     # What is asked.
@@ -145,7 +146,8 @@ class GeodesicSolver:
         ``sources`` is the index of a point, or several ``(s,)``.
         """
         rows = self._rows(sources)
-        distances, _ = self._distances(rows, self._heat_of_sources(rows))
+        front = self._front(rows, self._heat_of_sources(rows))
+        distances = self._at_least_straight(rows, front.distances)
         return self.bundle.kind.wrap(self._in_user_order(distances))
 
     def log_map(self, source: int) -> Array:
@@ -158,7 +160,9 @@ class GeodesicSolver:
         rows = self._rows(source, single=True)
         row = int(rows[0])
         heat = self._heat_of_sources(rows)
-        distances, directions = self._distances(rows, heat)
+        front = self._front(rows, heat)
+        distances = self._at_least_straight(rows, front.distances)
+        directions = self._gradient_of_distances(front)
         maps = self._maps_from(rows, heat)
         # transported back to the source
         at_source = np.einsum("nij,ni->nj", maps, directions)
@@ -399,25 +403,37 @@ class GeodesicSolver:
 
     # Distance.
 
-    def _distances(self, rows: np.ndarray, heat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Distances to the sources ``(n,)``, infinite where their ``heat`` (n,) does not arrive,
-        and their gradients ``(n, d)``."""
-        around_sources = self._front_around(rows, self._directions(heat))
-        front = around_sources.advance(self.stencils, heat, self._is_near_boundary)
-        points = host(self.bundle.cloud.points)
-        straight, _ = cKDTree(points[rows]).query(points)
-        return np.maximum(front.distances, straight), front.directions
-
-    def _directions(self, heat: np.ndarray) -> np.ndarray:
-        """Unit vectors ``(n, d)`` along which heat falls off; zero where there is none."""
+    def _front(self, rows: np.ndarray, heat: np.ndarray) -> Front:
+        """Distances to the sources, infinite where their ``heat`` (n,) does not arrive."""
         is_reached = heat > 0
         logarithms = np.zeros(len(heat))
         logarithms[is_reached] = -np.log(heat[is_reached])
-        values = torch.from_numpy(self._in_user_order(logarithms))
-        gradient = host(self._gradient.apply(values[:, None, None]))[:, :, 0]
+        directions = self._unit_gradient(logarithms, is_reached)
+        around_sources = self._front_around(rows, directions)
+        return around_sources.advance(self.stencils, heat, self._is_near_boundary)
+
+    def _at_least_straight(self, rows: np.ndarray, distances: np.ndarray) -> np.ndarray:
+        """The ``distances`` (n,) to sources, or those in a straight line where these are longer."""
+        points = host(self.bundle.cloud.points)
+        straight, _ = cKDTree(points[rows]).query(points)
+        return np.maximum(distances, straight)
+
+    def _gradient_of_distances(self, front: Front) -> np.ndarray:
+        """Unit vectors ``(n, d)`` along which distances grow. Fits at a boundary are one-sided:
+        there they are those of the front."""
+        distances = np.where(front.is_known, front.distances, 0.0)
+        directions = self._unit_gradient(distances, front.is_known)
+        directions[self._is_near_boundary] = front.directions[self._is_near_boundary]
+        return directions
+
+    def _unit_gradient(self, values: np.ndarray, is_known: np.ndarray) -> np.ndarray:
+        """Directions ``(n, d)`` in which ``values`` (n,) grow; zero where they are not known, or
+        do not grow."""
+        signal = torch.from_numpy(self._in_user_order(values))[:, None, None]
+        gradient = host(self._gradient.apply(signal))[:, :, 0]
         gradient = gradient[self._numbers]
         lengths = np.linalg.norm(gradient, axis=1, keepdims=True)
-        usable = is_reached[:, None] & (lengths > 0)
+        usable = is_known[:, None] & (lengths > 0)
         return np.divide(gradient, lengths, where=usable, out=np.zeros_like(gradient))
 
     def _front_around(self, rows: np.ndarray, directions: np.ndarray) -> Front:
@@ -437,11 +453,12 @@ class GeodesicSolver:
 
     @cached_property
     def _is_near_boundary(self) -> np.ndarray:
-        r"""Whether points ``(n,)`` are within :math:`\sqrt t` of a boundary."""
+        """Whether heat is bent by a boundary at points ``(n,)``."""
         boundary = np.flatnonzero(self.stencils.drift.numpy())
         if len(boundary) == 0:
             return np.zeros(self.bundle.num_points, bool)
-        return np.isfinite(shortest_ways(self.stencils, boundary, self.time**0.5))
+        width = BOUNDARY_WIDTH * self.time**0.5
+        return np.isfinite(shortest_ways(self.stencils, boundary, width))
 
     # What the bundle knows, on the host and along the curve.
 
@@ -507,13 +524,13 @@ def closest_oriented(means: np.ndarray, orientation: np.ndarray) -> np.ndarray:
     return closest
 
 
-def default_time(stencils: Stencils) -> float:
-    """The square of ``SPACINGS`` mean steps; longer where a component is so long that heat could
+def default_time(stencils: Stencils, spacings: float) -> float:
+    """The square of so many mean steps; longer where a component is so long that heat could
     not be represented at its other end."""
     spacing = float(stencils.lengths.mean())
     _, first_points = np.unique(_components(stencils), return_index=True)
     diameter = 2.0 * float(shortest_ways(stencils, first_points).max())
-    return max(SPACINGS * spacing, diameter / MAX_DECAY) ** 2
+    return max(spacings * spacing, diameter / MAX_DECAY) ** 2
 
 
 def shortest_ways(stencils: Stencils, sources: np.ndarray, limit: float = np.inf) -> np.ndarray:

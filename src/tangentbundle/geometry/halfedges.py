@@ -48,15 +48,19 @@ def check_soup(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.nda
     n = num_points
     if ambient_dim != 3:
         raise ShapeError(f"vertices must have shape (n, 3), got {(n, ambient_dim)}.")
-    triangles = check_corners(faces, n)
+    return distinct_corners(check_corners(faces, n))
+
+
+def distinct_corners(triangles: np.ndarray) -> np.ndarray:
+    """The triangles ``(f, 3)`` without those that have a repeated corner."""
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
-    if repeated.any():
-        triangles = triangles[~repeated]
-        warn(
-            f"triangles with a repeated corner left out: {repeated.sum()}.",
-            MeshRepairWarning,
-        )
-    return triangles
+    if not repeated.any():
+        return triangles
+    warn(
+        f"triangles with a repeated corner left out: {repeated.sum()}.",
+        MeshRepairWarning,
+    )
+    return triangles[~repeated]
 
 
 def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
@@ -183,8 +187,9 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
     twin, crowded = match_sides(faces, n)
     if crowded.any():
         edges = _distinct_edges(order[faces], crowded)
+        verb = "belongs" if len(edges) == 1 else "belong"
         raise NotManifoldError(
-            f"{_listed(edges)} belong to more than two triangles, so the mesh is no surface there.",
+            f"{_listed(edges)} {verb} to more than two triangles, so the mesh is no surface there.",
             CUT_REMEDY,
         ).at_edges(edges)
     is_turned, torn = agreeing_turns(faces, twin)
@@ -216,30 +221,40 @@ MAX_LISTED_EDGES = 5
 
 
 def _listed(edges: np.ndarray) -> str:
-    """The number of edges, and the first of them by their vertices.
+    """Edges by their vertices, the first of them if there are many.
 
     >>> _listed(np.array([[0, 1], [4, 7]]))
-    '2 edges (between vertices 0-1, 4-7)'
+    '2 edges (from vertex 0 to 1, 4 to 7)'
     """
-    names = [f"{tail}-{head}" for tail, head in edges[:MAX_LISTED_EDGES]]
+    names = [f"{tail} to {head}" for tail, head in edges[:MAX_LISTED_EDGES]]
+    if len(edges) == 1:
+        return f"the edge from vertex {names[0]}"
     if len(edges) > MAX_LISTED_EDGES:
         names.append("...")
-    return f"{len(edges)} edges (between vertices {', '.join(names)})"
+    return f"{len(edges)} edges (from vertex {', '.join(names)})"
 
 
 @njit(cache=True, nogil=True)
 def vertex_normals(points, faces):  # pragma: no cover - compiled
-    """Normals ``(n, 3)`` of any length: sums over the triangles around each vertex, weighted by
-    area."""
+    r"""Normals ``(n, 3)`` of any length: sums over the triangles around each vertex,
+
+    .. math:: \sum \frac{a \times b}{|a|^2\, |b|^2}
+
+    for the edges a and b that leave it, which are exact where the vertices lie on a sphere (Max,
+    1999, "Weights for computing vertex normals from facet normals").
+    """
     normals = np.zeros((len(points), 3))
     for corners in faces:
-        p = points[corners[0]]
-        q = points[corners[1]]
-        r = points[corners[2]]
         for k in range(3):
-            a = (k + 1) % 3
-            b = (k + 2) % 3
-            product = (q[a] - p[a]) * (r[b] - p[b]) - (q[b] - p[b]) * (r[a] - p[a])
-            for corner in corners:
-                normals[corner, k] += product
+            p = points[corners[k]]
+            a = points[corners[(k + 1) % 3]] - p
+            b = points[corners[(k + 2) % 3]] - p
+            square_a = a[0] ** 2 + a[1] ** 2 + a[2] ** 2
+            square_b = b[0] ** 2 + b[1] ** 2 + b[2] ** 2
+            if square_a > 0.0 and square_b > 0.0:
+                for m in range(3):
+                    after = (m + 1) % 3
+                    before = (m + 2) % 3
+                    product = a[after] * b[before] - a[before] * b[after]
+                    normals[corners[k], m] += product / square_a / square_b
     return normals

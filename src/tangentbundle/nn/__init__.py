@@ -9,8 +9,18 @@ from .activations import (
     NormTanh,
 )
 from .base import Configured
+from .constraints import Constraint, Lowpass, NonAmplifying
 from .conv import BundleConv
 from .dropout import VectorDropout
+from .learnable_filters import (
+    DecaySum,
+    HeatSum,
+    ImpulseNetwork,
+    LearnableFilter,
+    LearnedHeat,
+    Positive,
+    RationalFilter,
+)
 from .mixed import MixedTNN, ResidualMixedTNN
 from .mixed_operators import MixedOperators
 from .models import TNN, GatedTNN, Recurrent, RecurrentTNN
@@ -39,13 +49,20 @@ __all__ = [
     "CloudNorm",
     "Configured",
     "ConnectionSheaf",
+    "Constraint",
     "Coordinatewise",
+    "DecaySum",
     "Diagonal",
     "FieldNorm",
     "GatedTNN",
     "General",
+    "HeatSum",
     "Householder",
+    "ImpulseNetwork",
     "InvariantReadout",
+    "LearnableFilter",
+    "LearnedHeat",
+    "Lowpass",
     "MatrixExponential",
     "MeanPooling",
     "MixedOperators",
@@ -54,11 +71,14 @@ __all__ = [
     "NoActivation",
     "NoNorm",
     "NoPooling",
+    "NonAmplifying",
     "NormGate",
     "NormTanh",
     "Parametrization",
     "PointNorm",
     "Pooling",
+    "Positive",
+    "RationalFilter",
     "Readout",
     "Recurrent",
     "RecurrentTNN",

@@ -33,6 +33,7 @@ from .activations import (
     squared_norm,
 )
 from .base import Configured, check_channels, check_part, generator
+from .constraints import Constraint
 from .conv import BundleConv, ConvFactory
 from .readouts import Readout
 
@@ -63,6 +64,7 @@ class TNN(Configured):
         step: sampling interval :math:`T_s`.
         filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own
             copy of their parameters.
+        constraints: of the filters of every layer, such as ``[Lowpass(0.01), NonAmplifying()]``.
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no
             frames; the paper's experiments use ``Coordinatewise(torch.tanh)``. Each layer has its
             own copy, see ``Activation``.
@@ -88,6 +90,7 @@ class TNN(Configured):
         *,
         step: float = 1.0,
         filters: Sequence[Filter] | None = None,
+        constraints: Sequence[Constraint] = (),
         activation: Activation | None = None,
         output: Activation | None = None,
         readout: Readout | None = None,
@@ -96,7 +99,7 @@ class TNN(Configured):
     ) -> None:
         super().__init__()
         widths = check_channels(channels, minimum=2)
-        convs = ConvFactory(taps, step, filters, method, source=generator(seed))
+        convs = ConvFactory(taps, step, filters, constraints, method, source=generator(seed))
         hidden_activation = check_part(activation, NormTanh(), Activation, ACTIVATION_EXAMPLE)
         last_activation = check_part(output, NoActivation(), Activation, ACTIVATION_EXAMPLE)
         num_layers = len(widths) - 1
@@ -193,13 +196,14 @@ class Recurrent(Configured):
         *,
         step: float = 1.0,
         filters: Sequence[Filter] | None = None,
+        constraints: Sequence[Constraint] = (),
         activation: Activation | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
         widths = check_channels(channels, minimum=2 + self.has_head)
-        convs = ConvFactory(taps, step, filters, method, source=generator(seed))
+        convs = ConvFactory(taps, step, filters, constraints, method, source=generator(seed))
         nonlinearity = check_part(
             activation, self.default_activation, Activation, ACTIVATION_EXAMPLE
         )

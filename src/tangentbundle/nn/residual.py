@@ -26,6 +26,7 @@ from .base import (
     generator,
     uniform_weights,
 )
+from .constraints import Constraint
 from .conv import ConvFactory
 from .dropout import VectorDropout
 from .norms import FieldNorm, PointNorm
@@ -38,7 +39,7 @@ class ResidualBlock(Configured):
 
     Args:
         channels: of signals before and after.
-        taps, step, filters, method: of the filter bank, as of ``BundleConv``.
+        taps, step, filters, constraints, method: of the filter bank, as of ``BundleConv``.
         norm: of the signals that are filtered, default ``PointNorm()``. ``CloudNorm()`` where the
             strength of a field at a point matters, ``NoNorm()`` for none.
         activation: default ``NormGate()``, gates that depend on the lengths of all channels.
@@ -60,6 +61,7 @@ class ResidualBlock(Configured):
         step: float = 1.0,
         *,
         filters: Sequence[Filter] | None = None,
+        constraints: Sequence[Constraint] = (),
         norm: FieldNorm | None = None,
         activation: Activation | None = None,
         dropout: float = 0.0,
@@ -72,7 +74,8 @@ class ResidualBlock(Configured):
         chosen_norm = check_part(norm, PointNorm(), FieldNorm, "PointNorm() or CloudNorm()")
         chosen_activation = check_part(activation, NormGate(), Activation, "NormGate()")
         self.norm = chosen_norm.sized(self.channels)
-        self.conv = ConvFactory(taps, step, filters, method, source).make(channels, channels)
+        convs = ConvFactory(taps, step, filters, constraints, method, source)
+        self.conv = convs.make(channels, channels)
         self.activation = sized_activation(chosen_activation, self.channels)
         self.mix = uniform_weights(channels, channels, fan_in=channels, source=source)
         self.dropout = VectorDropout(dropout)
@@ -113,6 +116,7 @@ class ResidualTNN(Configured):
         *,
         step: float = 1.0,
         filters: Sequence[Filter] | None = None,
+        constraints: Sequence[Constraint] = (),
         norm: FieldNorm | None = None,
         activation: Activation | None = None,
         dropout: float = 0.0,
@@ -138,6 +142,7 @@ class ResidualTNN(Configured):
                 taps,
                 step,
                 filters=filters,
+                constraints=constraints,
                 norm=norm,
                 activation=activation,
                 dropout=dropout,
