@@ -39,7 +39,7 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def progress(total: int, unit: str, wanted: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """Show progress on standard error after a quarter of a second; call the result with a count and a text.
+    """Show progress on standard error soon; call the result with a count and a text.
 
     It is a bar on a terminal, otherwise a line every ``LINE_SECONDS``.
     """

@@ -108,9 +108,7 @@ class MeshPotentials:
 
     def betti_number(self) -> int:
         """The unknowns of fields on the triangles less those of both potentials."""
-        return (
-            self.gradient.shape[0] - self._potentials.num_unknowns - self._streams.num_unknowns
-        )
+        return self.gradient.shape[0] - self._potentials.num_unknowns - self._streams.num_unknowns
 
 
 def _where(on_boundary: np.ndarray, vanishes: bool) -> np.ndarray | None:
