@@ -63,6 +63,7 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             "the import, and the first Laplacian of a process",
             quick=True,
         ),
+        Benchmark("costs", "costs:run", "what each method costs on data of a usual size"),
         Benchmark("fit_time", "fit_time:run", "`FieldDenoiser.fit` against scikit-learn's process"),
         Benchmark("busy", "busy:run", "processor time of ten typical jobs beside busy processes"),
         Benchmark(
@@ -125,6 +126,16 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             "transport, distance and logarithm against exact ones, with potpourri3d",
         ),
         Benchmark("calculus", "calculus:run", "derivatives, curvature, harmonic fields, Helmholtz"),
+        Benchmark(
+            "directions",
+            "directions:run",
+            "sums of indices and energies of smoothest direction fields, against geometry-central",
+        ),
+        Benchmark(
+            "decompositions",
+            "decompositions:run",
+            "Helmholtz-Hodge decompositions with a boundary against exact parts",
+        ),
         Benchmark(
             "calculus_large",
             "calculus:large",

@@ -1,6 +1,7 @@
 """Every block of code of README and documentation runs, and prints what the page says (how exactly:
 `pages`)."""
 
+import json
 import os
 import re
 import runpy
@@ -151,6 +152,13 @@ def test_the_site_builds_and_needs_no_network(tmp_path):
         assert "arithmatex" not in text and ":math:" not in text, (
             f"{page.name} has a formula that was not made"
         )
+    sections = json.loads((tmp_path / "search/search_index.json").read_text())["docs"]
+    places = {section["location"] for section in sections}
+    assert "concepts.html#frame" in places
+    assert not any(place.startswith("results/") and "/table" in place for place in places)
+    masks = [s["location"] for s in sections if "land mask" in (s["title"] + s["text"]).lower()]
+    assert "howto/smooth.html#coasts-and-land-masks" in masks
+    assert all(section["text"] == "" for section in sections if "#tables" in section["location"])
 
 
 @pytest.mark.slow
@@ -185,7 +193,16 @@ def test_every_warning_has_its_section_and_every_error_its_row(monkeypatch):
 
 
 GUIDES = [*(ROOT / "docs/howto").glob("*.md"), *(ROOT / "docs").glob("*.md")]
-WITHOUT_CONCEPTS = {"benchmarks", "robustness", "compared", "concepts", "gpu", "threads", "cluster"}
+WITHOUT_CONCEPTS = {
+    "benchmarks",
+    "published",
+    "robustness",
+    "compared",
+    "concepts",
+    "gpu",
+    "threads",
+    "cluster",
+}
 """Pages of numbers, and of machines."""
 
 
