@@ -248,6 +248,20 @@ def limit() -> None:
     save(fig, "limit", dpi=110)
 
 
+def depth() -> None:
+    """The loss curves of networks with 20 layers, and of one with two."""
+    fig, axes = tb.plot.canvas(size=(6.4, 4.2))
+    axis = axes[0, 0]
+    for row, color in zip(load("depth"), LINES, strict=False):
+        epochs = [int(key.removeprefix("loss_")) for key in row if key.startswith("loss_")]
+        losses = [row[f"loss_{epoch}"] for epoch in epochs]
+        axis.plot(epochs, losses, "o-", color=color, lw=1.8, ms=4, label=row["network"])
+    axis.set(xscale="log", yscale="log", xlabel="epoch", ylabel="loss, relative to that of zero")
+    axis.set_title("Training a nonlinear map of fields on a torus", fontsize=10)
+    axis.legend(frameon=False, fontsize=9)
+    save(fig, "depth", dpi=110)
+
+
 def hero() -> None:
     """The demo's field on a torus: clean, noisy, filtered."""
     from examples.heat_flow import Problem, figure, report
@@ -491,6 +505,7 @@ FIGURES: dict[str, Callable[[], None]] = {
     "growth": growth,
     "transfer": transfer,
     "limit": limit,
+    "depth": depth,
     "hero": hero,
     "front": front,
     "estimators": estimators,
