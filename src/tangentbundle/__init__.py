@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         calculus,
         datasets,
         diagnostics,
+        directions,
         distributed,
         earth,
         errors,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     )
     from .bundle import TangentBundle
     from .calculus import helmholtz
+    from .directions import smoothest_field
     from .estimators import FieldDenoiser, FieldInterpolator, ManifoldClassifier
     from .filters import (
         FIR,
@@ -83,6 +85,7 @@ HOMES = {
     "SquareOperator": ".operators",
     "join": ".operators",
     "helmholtz": ".calculus",
+    "smoothest_field": ".directions",
     # filters, and how they are evaluated
     "Filter": ".filters",
     "FIR": ".filters",
@@ -115,6 +118,7 @@ MODULES = (
     "calculus",
     "datasets",
     "diagnostics",
+    "directions",
     "distributed",
     "earth",
     "errors",
@@ -125,6 +129,7 @@ MODULES = (
     "interop",
     "io",
     "manifolds",
+    "meshes",
     "nn",
     "operators",
     "plot",

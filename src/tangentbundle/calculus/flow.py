@@ -24,6 +24,8 @@ from ..parallel import threads_by_size
 from .betti import EulerCharacteristic, euler_characteristic
 from .boundary import has_boundary
 from .derivatives import Derivatives
+from .powers import representatives
+from .tracing import Flow, trace
 
 if TYPE_CHECKING:
     from ..bundle import TangentBundle
@@ -45,8 +47,8 @@ NO_SPEED = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class SingularPoints:
-    """Zeros of a field: ``positions`` (m, D), ``index`` (m,) +1 (source, sink, vortex) or -1
-    (saddle).
+    """Where a field has no direction: ``positions`` (m, D) and ``index`` (m,), of vectors +1
+    (source, sink, vortex) or -1 (saddle), of directions with n representatives multiples of 1/n.
 
     ``euler`` is the Euler characteristic that the indices were compared with, None if it is not
     known, and ``check`` says what came out of it.
@@ -62,19 +64,20 @@ class SingularPoints:
         """Whether the indices sum to the Euler characteristic; None if that is not known."""
         if self.euler is None:
             return None
-        return int(self.index.sum()) == self.euler
+        return round(float(self.index.sum()), 6) == self.euler
 
 
-class _LinearFlow:
+class _LinearFlow(Flow):
     """A field that is linear on the tangent plane of each point, on the CPU and in the user's
-    order.
+    order: of vectors, or of the powers of directions with ``order`` representatives.
 
     Attributes: ``points`` (n, D), ``frames`` (n, D, d), ``values`` (n, d) and covariant derivatives
     ``slopes`` (n, d, d) of the field; ``kind``, the kind of array that it came in.
     """
 
-    def __init__(self, bundle: TangentBundle, field: Array) -> None:
-        jacobian = Derivatives(bundle).jacobian()
+    def __init__(self, bundle: TangentBundle, field: Array, order: int) -> None:
+        self.order = positive_integer(order, "order")
+        jacobian = Derivatives(bundle).jacobian(order=self.order)
         x, self.kind = jacobian.check(field, "field")
         if x.ndim != 3 or x.shape[2] != 1:
             raise ShapeError(
@@ -111,22 +114,42 @@ class _LinearFlow:
         """Displacements ``(m, D)`` with coordinates ``(m, d)`` in the frames of points."""
         return (self.frames[numbers] @ coordinates[:, :, None])[:, :, 0]
 
-    def land(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The nearest places on the tangent planes, and unit vectors along the field there, both
-        ``(m, D)``."""
+    def landed(self, places: np.ndarray) -> np.ndarray:
+        """The nearest places on the tangent planes."""
+        x = torch.from_numpy(places)
         numbers = self.nearest_points(x)
+        return (
+            self.points[numbers] + self.on_planes(numbers, self._coordinates(numbers, x))
+        ).numpy()
+
+    def directions(self, places: np.ndarray, headings: np.ndarray) -> np.ndarray:
+        directions = self.all_directions(places)
+        agreement = np.einsum("kmd,md->km", directions, headings)
+        return directions[agreement.argmax(axis=0), np.arange(len(places))]
+
+    def all_directions(self, places: np.ndarray) -> np.ndarray:
+        """All directions at places as unit vectors ``(order, m, D)``; shorter where the field
+        vanishes."""
+        x = torch.from_numpy(places)
+        numbers = self.nearest_points(x)
+        coordinates = self._coordinates(numbers, x)
+        values = self.values[numbers] + (self.slopes[numbers] @ coordinates[:, :, None])[:, :, 0]
+        speeds = torch.linalg.vector_norm(values, dim=1, keepdim=True)
+        if self.order == 1:
+            units = values[None] / speeds.clamp_min(self._min_speed)
+        else:
+            units = (speeds / self._min_speed).clamp_max(1.0) * representatives(values, self.order)
+        return torch.stack([self.on_planes(numbers, unit) for unit in units]).numpy()
+
+    def _coordinates(self, numbers: Tensor, x: Tensor) -> Tensor:
+        """Places ``(m, D)`` in the tangent planes of points, ``(m, d)``."""
         displacements = x - self.points[numbers]
-        coordinates = (self.frames[numbers].mT @ displacements[:, :, None])[:, :, 0]
-        changes = (self.slopes[numbers] @ coordinates[:, :, None])[:, :, 0]
-        places = self.points[numbers] + self.on_planes(numbers, coordinates)
-        vectors = self.on_planes(numbers, self.values[numbers] + changes)
-        speeds = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
-        return places, vectors / speeds.clamp_min(self._min_speed)
+        return (self.frames[numbers].mT @ displacements[:, :, None])[:, :, 0]
 
 
 @threads_by_size
 def singular_points(
-    bundle: TangentBundle, field: Array, *, euler: int | None = None
+    bundle: TangentBundle, field: Array, *, order: int = 1, euler: int | None = None
 ) -> SingularPoints:
     r"""Zeros of a field ``(n, 2, 1)`` on a surface, each with the sign of :math:`\det \nabla v` as
     its index.
@@ -138,6 +161,9 @@ def singular_points(
     on surfaces with a boundary, there is no warning; ``check`` of the result says what was
     compared.
 
+    With an ``order`` n the field are the powers of directions with n representatives, of
+    ``bundle.power(n)``, and indices are multiples of 1/n.
+
     >>> import numpy as np, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
     >>> height = bundle.to_coordinates(np.tile([0.0, 0.0, 1.0], (2000, 1)))  # a source and a sink
@@ -148,7 +174,7 @@ def singular_points(
         raise InvalidInputError(
             f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}."
         )
-    flow = _LinearFlow(bundle, field)
+    flow = _LinearFlow(bundle, field, order)
     radius = bundle.eps**0.5
     steps, determinants = flow.steps_to_zeros()
     distances = torch.linalg.vector_norm(steps, dim=1)
@@ -163,7 +189,9 @@ def singular_points(
     nearest_first = candidates[distances[candidates].argsort(stable=True)]
     distinct = _distinct(nearest_first, zeros, determinants.sign(), radius)
     index = determinants[distinct].sign().long().numpy()
-    check = _checked(bundle, index, euler)
+    if flow.order > 1:
+        index = index / flow.order
+    check = check_indices(bundle, index, euler)
     return SingularPoints(
         positions=zeros[distinct].numpy(), index=index, euler=check.euler, check=check.text
     )
@@ -182,34 +210,34 @@ def _distinct(candidates: Tensor, zeros: Tensor, signs: Tensor, radius: float) -
 
 
 @dataclass(frozen=True)
-class _Check:
+class IndexCheck:
     """The Euler characteristic, if it is known, and how the sum of the indices compares with it."""
 
     euler: int | None
     text: str
 
 
-def _checked(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> _Check:
+def check_indices(bundle: TangentBundle, index: np.ndarray, euler: int | None) -> IndexCheck:
     """Compare the indices with an Euler characteristic, by default with that of the bundle."""
-    total = int(index.sum())
+    total = round(float(index.sum()), 6)
     known = EulerCharacteristic(euler)
     if euler is None:
         known = _euler_characteristic(bundle)
     if known.number is None:
-        text = f"the sum of the indices, {total}, is not checked: {known.reason}"
+        text = f"the sum of the indices, {total:g}, is not checked: {known.reason}"
         is_closed = bundle.weights.mesh is None and not has_boundary(bundle)
         if len(index) and is_closed:
             warn(f"zeros may be missing or spurious: {text}.", AccuracyWarning)
     elif total == known.number:
-        text = f"the indices sum to {total}, the Euler characteristic"
+        text = f"the indices sum to {total:g}, the Euler characteristic"
     else:
         text = (
-            f"the indices of the {len(index)} zeros sum to {total}, and those of all zeros to the "
-            f"Euler characteristic, {known.number}: zeros are missing or spurious. The field or "
-            "the points are noisy, or too coarse for the field: denoise them, or use more points"
+            f"the indices of the {len(index)} zeros sum to {total:g}, and those of all zeros to "
+            f"the Euler characteristic, {known.number}: zeros are missing or spurious. The field "
+            "or the points are noisy, or too coarse for the field: denoise them, or use more points"
         )
         warn(f"{text}.", AccuracyWarning)
-    return _Check(known.number, text)
+    return IndexCheck(known.number, text)
 
 
 def _euler_characteristic(bundle: TangentBundle) -> EulerCharacteristic:
@@ -229,6 +257,9 @@ def streamlines(
     *,
     steps: int = 100,
     step: float | None = None,
+    order: int = 1,
+    branch: int = 0,
+    backward: bool = False,
 ) -> Array:
     """Lines ``(m, steps + 1, D)`` that follow the direction of a field ``(n, d, 1)`` from starting
     points ``(m, D)``.
@@ -236,21 +267,31 @@ def streamlines(
     Each step goes a fixed length along the field (midpoint rule), which is linear around each
     sampled point, and back onto its tangent plane; default a quarter of the bundle's radius. Lines
     stop where the field vanishes.
+
+    With an ``order`` n the field are the powers of directions with n representatives; lines begin
+    along that of number ``branch`` and go on along the nearest one. ``backward`` lines go against
+    the field.
     """
-    flow = _LinearFlow(bundle, field)
+    flow = _LinearFlow(bundle, field, order)
     x, _ = points_array(starts, "starts")
     if x.shape[1] != bundle.ambient_dim:
         raise ShapeError(
             f"starts must have shape (m, D) = (m, {bundle.ambient_dim}), got {x.shape}."
         )
+    if not 0 <= branch < flow.order:
+        raise InvalidInputError(f"branch must lie between 0 and {flow.order - 1}, got {branch!r}.")
     if step is None:
         length = bundle.eps**0.5 / 4
     else:
         length = positive(step, "step")
-    places, directions = flow.land(torch.from_numpy(x))
-    line = [places]
-    for _ in range(positive_integer(steps, "steps")):
-        _, directions_halfway = flow.land(places + length / 2 * directions)
-        places, directions = flow.land(places + length * directions_halfway)
-        line.append(places)
-    return flow.kind.wrap(torch.stack(line, dim=1))
+    if backward:
+        length = -length
+    places = flow.landed(x)
+    line = trace(
+        flow,
+        places,
+        flow.all_directions(places)[branch],
+        steps=positive_integer(steps, "steps"),
+        length=length,
+    )
+    return flow.kind.wrap(torch.from_numpy(np.stack(line, axis=1)))

@@ -11,7 +11,7 @@ which are stored as blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,20 @@ class Connection:
         if self.rank == 1:
             return det[:, None, None]
         return plane_blocks(values, det)
+
+    def power(self, order: int) -> Connection:
+        r"""The connection of the powers :math:`z^n` of plane vectors: a turn by an angle becomes
+        one by n times that angle, and a reflection remains one.
+
+        >>> turn = Connection(
+        ...     values=torch.tensor([[0.0, 1.0]]), det=torch.tensor([1], dtype=torch.int8), rank=2
+        ... )
+        >>> turn.power(2).values[:, 0].tolist()  # cosines
+        [-1.0]
+        """
+        cos, sin = self.values.unbind(1)
+        angles = order * torch.atan2(sin, cos)
+        return replace(self, values=torch.stack([angles.cos(), angles.sin()], dim=1))
 
 
 def plane_blocks(values: Tensor, det: Tensor) -> Tensor:

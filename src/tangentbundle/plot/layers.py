@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..arrays import Array, points_array
+from ..calculus.tracing import Flow, trace
 from ..earth.maps import EqualAreaMap
 from ..errors import ShapeError
 from .style import LENGTHS, SIGNED, top_of
@@ -169,12 +170,13 @@ def streamlines(
     """
     flow = _SampledFlow(points, vectors)
     steps = int(np.clip(0.5 * length * extent(points) / flow.step, *STEPS))
-    behind = flow.follow(points[rows], steps, -flow.step)
-    ahead = flow.follow(points[rows], steps, flow.step)
-    return np.stack([*reversed(behind), points[rows], *ahead], axis=1)
+    starts = points[rows]
+    behind = trace(flow, starts, vectors[rows], steps=steps, length=-flow.step)
+    ahead = trace(flow, starts, vectors[rows], steps=steps, length=flow.step)
+    return np.stack([*behind[:0:-1], *ahead], axis=1)
 
 
-class _SampledFlow:
+class _SampledFlow(Flow):
     """The directions of vectors ``(n, D)`` between points ``(n, D)``, which need not be those of a
     bundle: stations and grids have edges, and may be few."""
 
@@ -186,19 +188,10 @@ class _SampledFlow:
         self._ranks = range(1, min(FLOW_NEIGHBORS, len(points)) + 1)
         self._weakest = 1e-2 * np.quantile(np.linalg.norm(vectors, axis=1), 0.9)
 
-    def follow(self, places: np.ndarray, steps: int, step: float) -> list[np.ndarray]:
-        """The places ``(m, D)`` after each step of this length, by the midpoint rule."""
-        visited = []
-        for _ in range(steps):
-            middle = places + 0.5 * step * self._direction(places)
-            places = self._on_plane(places + step * self._direction(middle))
-            visited.append(places)
-        return visited
-
     def _neighbors(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._tree.query(np.nan_to_num(places), self._ranks)
 
-    def _direction(self, places: np.ndarray) -> np.ndarray:
+    def directions(self, places: np.ndarray, headings: np.ndarray) -> np.ndarray:
         """Unit vectors along the flow; NaN where it vanishes."""
         distances, neighbors = self._neighbors(places)
         weights = 1 / (distances + 1e-3 * self.step) ** 2
@@ -207,7 +200,7 @@ class _SampledFlow:
         size = np.linalg.norm(mean, axis=1, keepdims=True)
         return np.where(size > self._weakest, mean / np.maximum(size, 1e-300), np.nan)
 
-    def _on_plane(self, places: np.ndarray) -> np.ndarray:
+    def landed(self, places: np.ndarray) -> np.ndarray:
         """Places moved across the thin directions of their neighbours; NaN far from all points."""
         distances, neighbors = self._neighbors(places)
         mean = self.points[neighbors].mean(axis=1)
