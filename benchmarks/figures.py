@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -15,15 +17,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import xarray as xr
+from matplotlib.collections import PolyCollection
 from PIL import Image
 
 import tangentbundle as tb
 from harness.records import Row, load
 from tangentbundle.datasets import wind_folder
+from tangentbundle.errors import AmbiguousTransportWarning
 from tangentbundle.operators import Generator, KernelMoments
 from tangentbundle.plot.style import LINES
 
 from . import concept_figures, illustrations, paper_figures
+from .meshes import torus
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 
@@ -479,6 +484,50 @@ def decompose() -> None:
     tb.plot.save(fig, FOLDER / "decompose.png", dpi=90)
 
 
+def geodesics() -> None:
+    """A source on a torus: distances, a vector that is carried to all points, and the logarithm as
+    a grid of polar coordinates."""
+    vertices, faces = torus(320, 120)
+    bundle = tb.TangentBundle.from_mesh(vertices, faces)
+    view = tb.plot.View(elevation=50.0, azimuth=-60.0)
+    right, _, toward_viewer = view.project(vertices).T
+    source = int(np.argmax(toward_viewer - np.abs(right + 1.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AmbiguousTransportWarning)
+        distance = bundle.distance(source)
+        arrows = bundle.transport(source, bundle.frames[source, :, 0])
+        logarithm = bundle.log_map(source)
+    bands = np.floor(distance / 0.3) % 2
+    angles = np.arctan2(logarithm[:, 1], logarithm[:, 0])
+    sectors = np.floor(angles / (np.pi / 8)) % 2
+    figure, axes = tb.plot.canvas(1, 3, (4.4, 3.4))
+    _draw_mesh(axes[0, 0], view, vertices, faces, 0.25 + distance / distance.max() - 0.25 * bands)
+    _draw_mesh(axes[0, 2], view, vertices, faces, 0.3 + 0.5 * ((bands + sectors) % 2))
+    look = {"colorbar": False, "arrows": 350, "view": view, "axes": axes[0, 1]}
+    tb.plot.field(vertices, arrows, faces=faces, color=distance, **look)
+    titles = ("distance", "transport", "log_map: distance and direction")
+    for panel, title in zip(axes[0], titles, strict=True):
+        panel.scatter(
+            *view.project(vertices)[source, :2], s=60, color="white", ec="black", zorder=9
+        )
+        panel.set(aspect="equal", title=title)
+        panel.set_axis_off()
+    tb.plot.save(figure, FOLDER / "geodesics.png", dpi=100)
+
+
+def _draw_mesh(
+    axes: Any, view: tb.plot.View, vertices: np.ndarray, faces: np.ndarray, color: np.ndarray
+) -> None:
+    """Triangles, those in front last, in the mean colours of their corners."""
+    places = view.project(vertices)[faces]
+    order = np.argsort(places[:, :, 2].mean(axis=1))
+    polygons = PolyCollection(places[order, :, :2], cmap="viridis", linewidths=0.3, rasterized=True)
+    polygons.set(array=np.clip(color[faces[order]].mean(axis=1), 0.0, 1.0), edgecolor="face")
+    polygons.set_clim(0.0, 1.0)
+    axes.add_collection(polygons)
+    axes.autoscale_view()
+
+
 def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     fig.savefig(FOLDER / f"{name}.png", dpi=dpi)
@@ -513,6 +562,7 @@ FIGURES: dict[str, Callable[[], None]] = {
     "smooth": smooth,
     "regrid": regrid,
     "decompose": decompose,
+    "geodesics": geodesics,
 }
 for paper_figure in paper_figures.FIGURES:
     FIGURES[paper_figure] = partial(save_paper_figure, paper_figure)
