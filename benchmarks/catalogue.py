@@ -127,6 +127,16 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
         ),
         Benchmark("calculus", "calculus:run", "derivatives, curvature, harmonic fields, Helmholtz"),
         Benchmark(
+            "directions",
+            "directions:run",
+            "sums of indices and energies of smoothest direction fields, against geometry-central",
+        ),
+        Benchmark(
+            "decompositions",
+            "decompositions:run",
+            "Helmholtz-Hodge decompositions with a boundary against exact parts",
+        ),
+        Benchmark(
             "calculus_large",
             "calculus:large",
             "the decomposition of a field on a million points",
@@ -159,6 +169,13 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
         Benchmark("sheaves", "sheaves:run", "node classification on five public graphs"),
         Benchmark(
             "advection", "advection:run", "a nonlinear map learned on few points of other surfaces"
+        ),
+        Benchmark("depth", "networks:depth", "loss curves of networks with 20 layers"),
+        Benchmark(
+            "taps", "networks:taps", "times of taps: multiples of a step, geometric, learned"
+        ),
+        Benchmark(
+            "constraints", "networks:constraints", "what lowpass and non-amplifying layers cost"
         ),
     ),
     "The Earth": (

@@ -232,7 +232,6 @@ def test_networks_learn_communities(method, tmp_path, monkeypatch):
     monkeypatch.setattr(graphuniverse, "TRAINING", slice(0, 40))
     monkeypatch.setattr(graphuniverse, "VALIDATION", slice(40, 50))
     monkeypatch.setattr(graphuniverse, "TEST", slice(50, 60))
-    monkeypatch.setattr(graphuniverse, "LEARNING_RATE", 1e-2)
     monkeypatch.setattr(graphuniverse, "QUICK_EPOCHS", 10)
     graphuniverse.write_graphs(tmp_path / "low-sparse-heavy.npz", random_graphs(60, 0))
     chosen = benchmark("graphuniverse", tmp_path)
