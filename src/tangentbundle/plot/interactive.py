@@ -256,7 +256,8 @@ def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
     lines = _map_lines(chart, lower, upper, color)
     if color == GREY:
         lines += _towns(chart, box, np.concatenate(_ends(layers, chart)))
-    return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y)
+    ground = _ground(chart, lower, upper)
+    return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y, shapes=ground)
 
 
 def _plotly() -> Any:
@@ -395,7 +396,7 @@ def _open_end(layer: Layer, largest: float) -> dict[str, Any]:
     if largest <= 1.005 * layer.top or layer.low < 0:
         return {}
     step = nice_number(layer.top / 3)
-    values = [*np.arange(0, layer.top - step / 2, step), layer.top]
+    values = [*np.arange(0, layer.top - 0.7 * step, step), layer.top]
     words = [f"{value:g}" for value in values[:-1]]
     return {"tickvals": values, "ticktext": [*words, f"≥ {layer.top:.3g}"]}
 
@@ -443,8 +444,6 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
     dashed = {"color": color, "width": 0.7, "dash": "dash"}
     frame = map_frame(chart, low, high)
     lines = [
-        _area(frame, SEA),
-        *_land(chart),
         _curve(chart.coastline(), line={"color": color, "width": 1}, name="coastlines"),
         _curve(chart.borders(), line=dashed, name="graticule"),
         _curve(chart.graticule(), line=dotted, name="graticule"),
@@ -465,19 +464,28 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
     return lines
 
 
-def _land(chart: EqualAreaMap) -> list[Any]:
-    """Land as one area with gaps; lakes run the other way, and are left out."""
+def _ground(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
+    """The sea and the land as shapes below all data; lakes run the other way, and are left out."""
+    shapes = [_shape([map_frame(chart, low, high)], SEA)]
     polygons = chart.land()
-    if not polygons:
-        return []
-    gap = np.full((1, 2), np.nan)
-    pieces = [piece for polygon in polygons for piece in (polygon, gap)]
-    return [_area(np.concatenate(pieces), LAND)]
+    if polygons:
+        shapes.append(_shape(polygons, LAND))
+    return shapes
 
 
-def _area(outline: np.ndarray, color: str) -> Any:
-    """A filled outline ``(k, 2)``."""
-    return _curve(outline, fill="toself", fillcolor=color, line={"width": 0}, name="coastlines")
+def _shape(outlines: Sequence[np.ndarray], color: str) -> dict[str, Any]:
+    """Filled outlines ``(k, 2)`` as one shape of plotly."""
+    paths = []
+    for outline in outlines:
+        places = [f"{x:.6g},{y:.6g}" for x, y in outline]
+        paths.append(f"M{'L'.join(places)}Z")
+    return {
+        "type": "path",
+        "path": "".join(paths),
+        "fillcolor": color,
+        "line": {"width": 0},
+        "layer": "below",
+    }
 
 
 def _towns(chart: EqualAreaMap, box: Box, occupied: np.ndarray) -> list[Any]:
