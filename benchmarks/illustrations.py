@@ -37,7 +37,7 @@ def tangent_space(
     """
     frame = _frames(bundle)[point]
     vector = frame[:, 0] if vector is None else frame @ (frame.T @ np.asarray(vector, dtype=float))
-    return _tangent_planes(
+    return tangent_planes(
         bundle, [point], [vector], 1.6 * bundle.eps**0.5, {"x": point}, view or View(), axes
     )
 
@@ -71,7 +71,7 @@ def transport(
         [carried[k] for k in shown],
         {"i": start, "j": end},
     )
-    axes = _tangent_planes(bundle, rows, vectors, 0.6 * bundle.eps**0.5, names, view, axes)
+    axes = tangent_planes(bundle, rows, vectors, 0.6 * bundle.eps**0.5, names, view, axes)
     axes.plot(
         *view.project(np.asarray(bundle.points)[path])[:, :2].T,
         "-",
@@ -181,7 +181,7 @@ def transport_block(bundle: TangentBundle, i: int, j: int) -> np.ndarray:
     return bundle.connection.blocks(edge)[0].numpy()
 
 
-def _tangent_planes(
+def tangent_planes(
     bundle: TangentBundle,
     rows: Sequence[int],
     vectors: Sequence[np.ndarray],
