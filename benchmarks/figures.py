@@ -265,23 +265,18 @@ def front() -> None:
     model = tb.FieldInterpolator(manifold=tb.earth.Earth())
     predicted, std = model.fit(few.points, few.ambient[0]).predict(wind.points, return_std=True)
     east_north = np.einsum("nda,nd->na", wind.frames, predicted)
-    figure, axes = tb.plot.canvas(1, 3, (4.4, 2.2))
     look = {"top": 10.0, "arrows": 260, "colorbar": False}
     maps = tb.plot.earth_map
     title = f"measured at {len(few.points)} stations"
-    maps(
-        few.lat,
-        few.lon,
-        few.components[0],
-        title=title,
-        axes=axes[0, 0],
-        **look,
-    )
-    maps(wind.lat, wind.lon, east_north, title="estimated everywhere", axes=axes[0, 1], **look)
     spread = np.linalg.norm(std, axis=1)
-    look = {"label": "standard deviation", "unit": "m/s", "title": "and how uncertain it is"}
-    maps(wind.lat, wind.lon, spread, axes=axes[0, 2], **look)
-    tb.plot.save(figure, FOLDER / "front.png", dpi=110)
+    uncertain = {"label": "standard deviation", "unit": "m/s", "title": "and how uncertain it is"}
+    for name, shape, size in (("front", (1, 3), (4.4, 2.2)), ("front_narrow", (3, 1), (4.6, 2.3))):
+        figure, axes = tb.plot.canvas(*shape, size)
+        first, second, third = axes.ravel()
+        maps(few.lat, few.lon, few.components[0], title=title, axes=first, **look)
+        maps(wind.lat, wind.lon, east_north, title="estimated everywhere", axes=second, **look)
+        maps(wind.lat, wind.lon, spread, axes=third, **uncertain)
+        tb.plot.save(figure, FOLDER / f"{name}.png", dpi=110)
 
 
 def estimators() -> None:

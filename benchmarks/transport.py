@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,14 +22,14 @@ from harness.records import Row
 from harness.timing import baseline, in_new_process
 from tangentbundle.errors import AmbiguousTransportWarning
 from tangentbundle.geodesics import GeodesicSolver
-from tangentbundle.geodesics.heat import DirectFieldsOnSurfaces, DirectFunctions, HeatEquation
+from tangentbundle.geodesics.heat import DirectFieldsOnSurfaces, DirectFunctions
 
 from .geodesic_truth import Torus, Truth, cross_matrices, on_rotations, on_sphere
 from .large import peak_bytes
 from .meshes import bunny, torus
 
-SOURCE = 17
-"""The point that everything is asked of."""
+SOURCES = (17, 1000, 3000)
+"""The points that everything is asked of, one by one; errors are of all together."""
 
 SIZES = (5_000, 20_000)
 """Points of the clouds and vertices of the meshes."""
@@ -63,24 +62,19 @@ class Answers:
     distances: np.ndarray
     logarithms: np.ndarray
 
-    def row(self, space: str, library: str, truth: Truth) -> Row:
-        """Median and 95 % quantile of errors: angles in degrees, lengths in per cent of the
-        distance."""
+    def errors(self, truth: Truth) -> np.ndarray:
+        """Errors ``(3, m)`` of transport in degrees, and of distances and logarithms in per cent
+        of the distance."""
         within = truth.is_within
         lengths = truth.distances[within]
         angles = angles_between(self.transported[within], truth.transported[within])
         of_distances = np.abs(self.distances[within] - lengths) / lengths
-        gaps = np.linalg.norm(self.logarithms - truth.logarithms, axis=1)
-        row: Row = {"space": space, "n": len(within), "library": library}
-        errors = {
-            "degrees": angles,
-            "distance %": 100 * of_distances,
-            "log %": 100 * gaps[within] / lengths,
-        }
-        for name, values in errors.items():
-            row[name] = float(np.median(values))
-            row[f"{name}, 95"] = float(np.quantile(values, 0.95))
-        return row
+        gaps = np.linalg.norm(self.logarithms - truth.logarithms, axis=1)[within]
+        return np.stack([angles, 100 * of_distances, 100 * gaps / lengths])
+
+
+Method = Callable[[int, np.ndarray], Answers]
+"""A library's answers to the number of a source and a vector there."""
 
 
 def angles_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -89,56 +83,41 @@ def angles_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
 
 
-def ask_bundle(bundle: tb.TangentBundle, vector: np.ndarray) -> Answers:
-    """All three of this library."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AmbiguousTransportWarning)
-        return Answers(
-            transported=bundle.transport(SOURCE, vector),
-            distances=bundle.distance(SOURCE),
-            logarithms=bundle.log_map(SOURCE) @ bundle.frames[SOURCE].T,
-        )
+def of_bundle(bundle: tb.TangentBundle) -> Method:
+    """This library."""
+
+    def ask(source: int, vector: np.ndarray) -> Answers:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AmbiguousTransportWarning)
+            return Answers(
+                transported=bundle.transport(source, vector),
+                distances=bundle.distance(source),
+                logarithms=bundle.log_map(source) @ bundle.frames[source].T,
+            )
+
+    return ask
 
 
-class Other(ABC):
-    """The solvers of potpourri3d."""
+def of_potpourri3d(points: np.ndarray, faces: np.ndarray | None) -> Method:
+    """potpourri3d, on a cloud or a mesh."""
+    potpourri3d = baseline("potpourri3d")
+    if faces is None:
+        heat = potpourri3d.PointCloudHeatSolver(points)
+        distance = heat.compute_distance
+    else:
+        heat = potpourri3d.MeshVectorHeatSolver(points, faces)
+        distance = potpourri3d.MeshHeatMethodDistanceSolver(points, faces).compute_distance
+    axes = np.stack(heat.get_tangent_frames()[:2], axis=2)
 
-    def ask(self, vector: np.ndarray) -> Answers:
-        """All three."""
-        axes = np.stack(self.heat.get_tangent_frames()[:2], axis=2)
-        transported = self.heat.transport_tangent_vector(SOURCE, vector @ axes[SOURCE])
+    def ask(source: int, vector: np.ndarray) -> Answers:
+        transported = heat.transport_tangent_vector(source, vector @ axes[source])
         return Answers(
             transported=np.einsum("nij,nj->ni", axes, transported),
-            distances=self.distances(),
-            logarithms=self.heat.compute_log_map(SOURCE) @ axes[SOURCE].T,
+            distances=distance(source),
+            logarithms=heat.compute_log_map(source) @ axes[source].T,
         )
 
-    heat: object
-
-    @abstractmethod
-    def distances(self) -> np.ndarray:
-        """Distances from the source."""
-
-
-class OtherCloud(Other):
-    """That of clouds."""
-
-    def __init__(self, points: np.ndarray) -> None:
-        self.heat = baseline("potpourri3d").PointCloudHeatSolver(points)
-
-    def distances(self) -> np.ndarray:
-        return self.heat.compute_distance(SOURCE)
-
-
-class OtherMesh(Other):
-    """That of meshes."""
-
-    def __init__(self, vertices: np.ndarray, faces: np.ndarray) -> None:
-        self.heat = baseline("potpourri3d").MeshVectorHeatSolver(vertices, faces)
-        self.scalar = baseline("potpourri3d").MeshHeatMethodDistanceSolver(vertices, faces)
-
-    def distances(self) -> np.ndarray:
-        return self.scalar.compute_distance(SOURCE)
+    return ask
 
 
 @dataclass(frozen=True)
@@ -153,29 +132,36 @@ class Case:
 
     def rows(self) -> list[Row]:
         """A row for each library that can do it."""
-        dim = self.frames.shape[2]
-        vector = self.frames[SOURCE] @ np.arange(1.0, dim + 1.0)
-        exact = self.truth(self.points, SOURCE, vector)
-        rows = [ask_bundle(self.bundle(), vector).row(self.space, "tangentbundle", exact)]
-        if dim == 2:
-            rows.append(self.other().ask(vector).row(self.space, "potpourri3d", exact))
+        if self.faces is None:
+            bundle = tb.TangentBundle.from_points(self.points, dim=self.dim)
+        else:
+            bundle = tb.TangentBundle.from_mesh(self.points, self.faces)
+        methods = {"tangentbundle": of_bundle(bundle)}
+        if self.dim == 2:
+            methods["potpourri3d"] = of_potpourri3d(self.points, self.faces)
         else:
             known = tb.TangentBundle.from_frames(self.points, self.frames)
-            row = ask_bundle(known, vector).row(self.space, "tangentbundle, known frames", exact)
-            rows.append(row)
-        return rows
+            methods["tangentbundle, known frames"] = of_bundle(known)
+        errors: dict[str, list[np.ndarray]] = {name: [] for name in methods}
+        for source in SOURCES:
+            vector = self.frames[source] @ np.arange(1.0, self.dim + 1.0)
+            exact = self.truth(self.points, source, vector)
+            for name, method in methods.items():
+                errors[name].append(method(source, vector).errors(exact))
+        return [self._row(name, np.hstack(values)) for name, values in errors.items()]
 
-    def bundle(self) -> tb.TangentBundle:
-        """That of the points, or of the mesh."""
-        if self.faces is None:
-            return tb.TangentBundle.from_points(self.points, dim=self.frames.shape[2])
-        return tb.TangentBundle.from_mesh(self.points, self.faces)
+    def _row(self, library: str, errors: np.ndarray) -> Row:
+        """Medians and 95 % quantiles of the errors ``(3, m)``."""
+        row: Row = {"space": self.space, "n": len(self.points), "library": library}
+        for name, values in zip(("degrees", "distance %", "log %"), errors, strict=True):
+            row[name] = float(np.median(values))
+            row[f"{name}, 95"] = float(np.quantile(values, 0.95))
+        return row
 
-    def other(self) -> Other:
-        """The solvers of potpourri3d."""
-        if self.faces is None:
-            return OtherCloud(self.points)
-        return OtherMesh(self.points, self.faces)
+    @property
+    def dim(self) -> int:
+        """The dimension of the space."""
+        return self.frames.shape[2]
 
 
 def cases(n: int) -> list[Case]:
@@ -243,7 +229,9 @@ def bunny_rows(vertices: np.ndarray, faces: np.ndarray) -> list[Row]:
     methods = {
         "tangentbundle": bundle.distance,
         "tangentbundle, vertices alone": tb.TangentBundle.from_points(vertices).distance,
-        "potpourri3d": OtherMesh(vertices, faces).scalar.compute_distance,
+        "potpourri3d": baseline("potpourri3d")
+        .MeshHeatMethodDistanceSolver(vertices, faces)
+        .compute_distance,
     }
     errors: dict[str, list[np.ndarray]] = {name: [] for name in methods}
     for source in BUNNY_SOURCES:
@@ -271,12 +259,12 @@ def bunny_rows(vertices: np.ndarray, faces: np.ndarray) -> list[Row]:
 def angle_to_exact_solution(solver: GeodesicSolver) -> float:
     """Degrees between the heat of a vector and the solution of the same equations by dense
     elimination with pivoting, in units of the heat at each point: the largest of all points."""
-    equation = HeatEquation(solver.stencils, solver.time)
+    equation = solver.diffusion.equation
     n = equation.num_points
     amounts = np.zeros((n, 1))
-    amounts[SOURCE] = 1.0
+    amounts[SOURCES[0]] = 1.0
     vectors = np.zeros((n, 2, 1))
-    vectors[SOURCE] = [[1.0], [2.0]]
+    vectors[SOURCES[0]] = [[1.0], [2.0]]
     matrix = np.zeros((n, 2, n, 2))
     matrix[equation.rows, :, equation.columns] = -equation.jumps[:, None, None] * equation.maps
     matrix[np.arange(n), :, np.arange(n)] = equation.decay[:, None, None] * np.eye(2)
@@ -330,12 +318,12 @@ def timed_answers(points: np.ndarray, prepare: Callable) -> Row:
         warnings.simplefilter("ignore", AmbiguousTransportWarning)
         start = time.perf_counter()
         answers = prepare(points)
-        answers["transport"](SOURCE)
+        answers["transport"](SOURCES[0])
         row["set-up and first s"] = time.perf_counter() - start
         for name, answer in answers.items():
-            answer(SOURCE)
+            answer(SOURCES[0])
             start = time.perf_counter()
-            answer(SOURCE + 1)
+            answer(SOURCES[1])
             row[f"{name} ms"] = 1e3 * (time.perf_counter() - start)
     return row
 
@@ -345,7 +333,7 @@ def million(n: int) -> Row:
     points = tb.manifolds.Sphere(2).sample(n, seed=0)
     prepared = our_solver(points[:1000])
     for answer in prepared.values():
-        answer(SOURCE)  # compiles
+        answer(SOURCES[0])  # compiles
     row = timed_answers(points, our_solver)
     return {
         "space": "sphere",

@@ -13,8 +13,8 @@ import tangentbundle as tb
 from benchmarks.calculus import torus_parts
 from tangentbundle.calculus import Derivatives, betti_number, singular_points, streamlines
 from tangentbundle.calculus.boundary import has_boundary
+from tangentbundle.calculus.closed_cloud import Poisson
 from tangentbundle.calculus.fit import default_degree
-from tangentbundle.calculus.helmholtz import Poisson
 from tangentbundle.errors import (
     AccuracyWarning,
     BoundaryError,

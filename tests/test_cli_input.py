@@ -147,7 +147,8 @@ def test_wind_as_speed_and_direction(folder):
             -speed * np.cos(angle), a["v"]
         )
     run("interpolate", "radians.csv", "--at", "guess.csv", "-o", "there.csv", "--std")
-    new = ["ff [kn]", "dd [rad]", "eastward_wind_std [kn]", "northward_wind_std [kn]"]
+    new = ["ff [kn]", "dd [rad]"]
+    new += ["eastward_wind_uncertainty [kn]", "northward_wind_uncertainty [kn]"]
     assert {*pd.read_csv("there.csv").columns} == {"lat", "lon", "wspd", "wdir", *new}
 
 

@@ -14,11 +14,13 @@ from tangentbundle.errors import InvalidInputError
 
 from .base import Benchmark
 from .graphuniverse import GraphUniverseChallenge
+from .hills import ObjectsOnHills
 from .meshpde import MeshPDE
 
 BENCHMARKS: dict[str, type[Benchmark]] = {
     "meshpde": MeshPDE,
     "graphuniverse": GraphUniverseChallenge,
+    "hills": ObjectsOnHills,
 }
 """The benchmarks by name."""
 

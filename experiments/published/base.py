@@ -136,11 +136,13 @@ def run_on_device(benchmark: Benchmark, task: Task) -> list[Row]:
 
 
 def stored_rows(benchmark: Benchmark) -> list[Row]:
-    """The finished rows of a benchmark; none before the first run."""
+    """The finished rows of a benchmark in the order of its tasks; none before the first run."""
     path = RESULTS / f"{benchmark.name}.jsonl"
     if not path.exists():
         return []
-    return read_results(path, benchmark.header(full=True))
+    rows = read_results(path, benchmark.header(full=True))
+    order = [key_of(task) for task in benchmark.tasks(full=True)]
+    return sorted(rows, key=lambda row: order.index(row["task"]))
 
 
 def table_of(benchmark: Benchmark, rows: Sequence[Row]) -> Table:

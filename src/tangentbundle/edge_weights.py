@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 class EdgeWeights(ABC):
     """Weights of the edges of a bundle, the masses of its points, and its Laplacian.
 
-    ``eps`` is a squared length: that of the neighbourhoods.
+    ``eps`` is a squared length: that of the neighbourhoods. ``heat_spacings`` is the root of the
+    time that heat takes to find geodesics, in mean steps of the stencils.
     """
 
     eps: float
+    heat_spacings: ClassVar[float]
     mesh: Triangulation | None
     intrinsic: IntrinsicTriangles | None
 
@@ -81,6 +83,7 @@ class KernelWeights(EdgeWeights):
 
     mesh = None
     intrinsic = None
+    heat_spacings = 2.0  # with one, heat notices the single points; with four it takes other ways
 
     def of_edges(self, bundle: TangentBundle) -> Tensor:
         return self.kernel(bundle.sorted_graph.distances / self.eps**0.5)
@@ -140,6 +143,8 @@ class MeshWeights(EdgeWeights):
     mesh: Triangulation
     intrinsic: IntrinsicTriangles
     eps: float
+
+    heat_spacings = 1.0  # as Crane, Weischedel and Wardetzky (2013) advise
 
     @classmethod
     def of(cls, mesh: IntrinsicMesh) -> MeshWeights:

@@ -89,6 +89,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         self.weights_ = self.posterior_.weights
         self.noise_ = self.scale_ * self.posterior_.noise
         errors, variances = self._left_out_errors()
+        self.left_out_error_ = self.scale_ * float(np.sqrt(np.square(errors).sum(axis=1).mean()))
         self._residuals = errors / np.sqrt(variances)
         self._calibration = calibration(errors, variances, observations.measured_dim)
         if noise_std is None and len(self.models_) > 1:  # a single model is the user's choice

@@ -40,6 +40,7 @@ class FieldDenoiser(FieldEstimator):
         models_: the models that were fitted, by falling weight.
         weights_: their weights ``(k,)`` in all answers, of sum one.
         noise_: standard deviation of the noise in each component.
+        left_out_error_: root mean square length of the errors at points that are left out.
         posterior_: the fitted mixture.
         frames_: tangent bases ``(n, D, d)``.
         normal_share_: share of the data's energy that is normal to them.

@@ -237,17 +237,25 @@ def _listed(edges: np.ndarray) -> str:
 
 @njit(cache=True, nogil=True)
 def vertex_normals(points, faces):  # pragma: no cover - compiled
-    """Normals ``(n, 3)`` of any length: sums over the triangles around each vertex, weighted by
-    area."""
+    r"""Normals ``(n, 3)`` of any length: sums over the triangles around each vertex,
+
+    .. math:: \sum \frac{a \times b}{|a|^2\, |b|^2}
+
+    for the edges a and b that leave it, which are exact where the vertices lie on a sphere (Max,
+    1999, "Weights for computing vertex normals from facet normals").
+    """
     normals = np.zeros((len(points), 3))
     for corners in faces:
-        p = points[corners[0]]
-        q = points[corners[1]]
-        r = points[corners[2]]
         for k in range(3):
-            a = (k + 1) % 3
-            b = (k + 2) % 3
-            product = (q[a] - p[a]) * (r[b] - p[b]) - (q[b] - p[b]) * (r[a] - p[a])
-            for corner in corners:
-                normals[corner, k] += product
+            p = points[corners[k]]
+            a = points[corners[(k + 1) % 3]] - p
+            b = points[corners[(k + 2) % 3]] - p
+            square_a = a[0] ** 2 + a[1] ** 2 + a[2] ** 2
+            square_b = b[0] ** 2 + b[1] ** 2 + b[2] ** 2
+            if square_a > 0.0 and square_b > 0.0:
+                for m in range(3):
+                    after = (m + 1) % 3
+                    before = (m + 2) % 3
+                    product = a[after] * b[before] - a[before] * b[after]
+                    normals[corners[k], m] += product / square_a / square_b
     return normals
