@@ -394,6 +394,106 @@ def sheaves() -> None:
     save(fig, "sheaves")
 
 
+def bowl_with_a_wall(rings: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """Half a sphere, and half a disc across it: along their common arc edges have three
+    triangles."""
+    along = np.linspace(-1, 1, 2 * rings + 1)
+    around = np.linspace(-np.pi, 0, 2 * rings + 1)
+    x = np.sin(along * np.pi / 2)
+    radius = np.sqrt(1 - x**2)
+    sphere = np.stack(
+        [
+            np.repeat(x[:, None], len(around), axis=1),
+            radius[:, None] * np.cos(around),
+            radius[:, None] * np.sin(around),
+        ],
+        axis=-1,
+    )
+    shares = np.linspace(0, 1, rings + 1)[:-1]
+    disc = np.stack(
+        [
+            np.zeros((rings, len(around))),
+            shares[:, None] * np.cos(around),
+            shares[:, None] * np.sin(around),
+        ],
+        axis=-1,
+    )
+    width = len(around)
+    rows, columns = (index.ravel() for index in np.mgrid[: 3 * rings, : width - 1])
+    here = rows * width + columns
+    upper = here + width
+    is_sphere = rows < 2 * rings
+    is_last = rows == 3 * rings - 1
+    start = np.where(is_sphere, here, here + width)
+    end = np.where(is_sphere, upper, upper + width)
+    end = np.where(is_last, rings * width + columns, end)  # the arc, which the sphere has, too
+    faces = np.concatenate(
+        [
+            np.stack([start, end, end + 1], axis=1),
+            np.stack([start, end + 1, start + 1], axis=1),
+        ]
+    )
+    vertices = np.concatenate([sphere.reshape(-1, 3), disc.reshape(-1, 3)])
+    merged = tb.meshes.merge_vertices(vertices, faces)
+    return np.asarray(merged.vertices), merged.faces
+
+
+def _draw_values(axes, points, faces, values, view) -> None:
+    """A mesh with colours for values at its vertices, the farthest triangles first."""
+    places = view.project(points)
+    corners = places[faces]
+    sides = points[faces[:, 1:]] - points[faces[:, :1]]
+    normals = np.cross(sides[:, 0], sides[:, 1])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    light = 0.55 + 0.45 * np.abs(normals @ view.axes.T @ [0.15, 0.42, 0.9])
+    colors = plt.get_cmap("magma")(0.2 + 0.75 * values[faces].mean(axis=1))
+    colors[:, :3] *= light[:, None]
+    order = np.argsort(corners[:, :, 2].mean(axis=1))
+    axes.add_collection(
+        PolyCollection(
+            corners[order, :, :2], facecolors=colors[order], edgecolors="face", linewidths=0.3
+        )
+    )
+
+
+def soups() -> None:
+    """Heat on a mesh that is no surface, and vectors on the surfaces that it is cut into."""
+    vertices, faces = bowl_with_a_wall()
+    view = tb.plot.View(elevation=48, azimuth=-50)
+    laplacian = tb.TangentBundle.scalar_from_mesh(vertices, faces).laplacian()
+    start = np.argmin(np.linalg.norm(vertices - [-0.55, 0.0, -0.83], axis=1))
+    heat = np.zeros((len(vertices), 1, 1))
+    heat[start] = 1.0
+    warmth = tb.Heat(0.12)(laplacian, heat)[:, 0, 0]
+    cut = tb.meshes.cut_sheets(vertices, faces)
+    bundle = tb.TangentBundle.from_mesh(cut)
+    noise = np.random.default_rng(1).normal(size=cut.vertices.shape)
+    field = tb.Heat(0.03)(bundle.laplacian(), bundle.to_coordinates(noise))
+    arrows = bundle.to_ambient(field)
+    fig, axes = plt.subplots(1, 2, figsize=(10, 3.9), layout="constrained")
+    _draw_values(axes[0], vertices, faces, (warmth / warmth.max()) ** 0.5, view)
+    axes[0].set(aspect="equal", title="heat, on the mesh with three triangles at an edge")
+    axes[0].autoscale()
+    apart = cut.vertices + 0.25 * _sheet_shifts(bundle)
+    tb.plot.field(
+        apart, arrows, faces=cut.faces, view=view, arrows=500, colorbar=False, axes=axes[1]
+    )
+    axes[1].set_title("smooth fields, on the three surfaces it is cut into")
+    for axis in axes:
+        axis.set_axis_off()
+    save(fig, "soups")
+
+
+def _sheet_shifts(bundle: tb.TangentBundle) -> np.ndarray:
+    """Shifts ``(n, 3)`` that draw the surfaces of a mesh apart, along x."""
+    labels = bundle.graph.components.numpy()
+    points = np.asarray(bundle.points)
+    middles = np.array([points[labels == label, 0].mean() for label in range(labels.max() + 1)])
+    shifts = np.zeros_like(points)
+    shifts[:, 0] = np.where(np.abs(middles) > 0.05, np.sign(middles), 0.0)[labels]
+    return shifts
+
+
 def _gfs() -> xr.Dataset:
     """The GFS analysis of 1 degree, from the folder of TANGENTBUNDLE_WIND."""
     return xr.open_dataset(wind_folder() / "gfs_10m_1deg_20160430T06.nc").isel(time=0).load()
@@ -563,6 +663,7 @@ FIGURES: dict[str, Callable[[], None]] = {
     "regrid": regrid,
     "decompose": decompose,
     "geodesics": geodesics,
+    "soups": soups,
 }
 for paper_figure in paper_figures.FIGURES:
     FIGURES[paper_figure] = partial(save_paper_figure, paper_figure)
