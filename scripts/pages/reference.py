@@ -17,6 +17,7 @@ MODULES = (
     "operators",
     "calculus",
     "geodesics",
+    "directions",
     "spaces",
     "filters",
     "nn",
