@@ -63,6 +63,7 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             "the import, and the first Laplacian of a process",
             quick=True,
         ),
+        Benchmark("costs", "costs:run", "what each method costs on data of a usual size"),
         Benchmark("fit_time", "fit_time:run", "`FieldDenoiser.fit` against scikit-learn's process"),
         Benchmark("busy", "busy:run", "processor time of ten typical jobs beside busy processes"),
         Benchmark(
@@ -119,6 +120,11 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             "eigenvalues of meshes, and the set-up, against potpourri3d",
             quick=True,
         ),
+        Benchmark(
+            "transport",
+            "transport:run",
+            "transport, distance and logarithm against exact ones, with potpourri3d",
+        ),
         Benchmark("calculus", "calculus:run", "derivatives, curvature, harmonic fields, Helmholtz"),
         Benchmark(
             "directions",
@@ -163,6 +169,13 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
         Benchmark("sheaves", "sheaves:run", "node classification on five public graphs"),
         Benchmark(
             "advection", "advection:run", "a nonlinear map learned on few points of other surfaces"
+        ),
+        Benchmark("depth", "networks:depth", "loss curves of networks with 20 layers"),
+        Benchmark(
+            "taps", "networks:taps", "times of taps: multiples of a step, geometric, learned"
+        ),
+        Benchmark(
+            "constraints", "networks:constraints", "what lowpass and non-amplifying layers cost"
         ),
     ),
     "The Earth": (

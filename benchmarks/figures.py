@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import xarray as xr
+from PIL import Image
 
 import tangentbundle as tb
 from harness.records import Row, load
@@ -24,7 +25,7 @@ from tangentbundle.operators import Generator, KernelMoments
 from tangentbundle.plot import View
 from tangentbundle.plot.style import LINES
 
-from . import illustrations, paper_figures
+from . import concept_figures, illustrations, paper_figures
 from .decompositions import HalfTorus
 from .meshes import genus_two
 
@@ -259,6 +260,28 @@ def hero() -> None:
     tb.plot.save(figure(problem, report(problem)), FOLDER / "hero.png", dpi=150)
 
 
+def front() -> None:
+    """The picture of the first page: wind at stations, everywhere, and how sure it is."""
+    wind = tb.datasets.load_wind()
+    at = wind.sample(120, rng=3)
+    few = wind.at(at)
+    model = tb.FieldInterpolator(manifold=tb.earth.Earth())
+    predicted, std = model.fit(few.points, few.ambient[0]).predict(wind.points, return_std=True)
+    east_north = np.einsum("nda,nd->na", wind.frames, predicted)
+    look = {"top": 10.0, "arrows": 260, "colorbar": False}
+    maps = tb.plot.earth_map
+    title = f"measured at {len(few.points)} stations"
+    spread = np.linalg.norm(std, axis=1)
+    uncertain = {"label": "standard deviation", "unit": "m/s", "title": "and how uncertain it is"}
+    for name, shape, size in (("front", (1, 3), (4.4, 2.2)), ("front_narrow", (3, 1), (4.6, 2.3))):
+        figure, axes = tb.plot.canvas(*shape, size)
+        first, second, third = axes.ravel()
+        maps(few.lat, few.lon, few.components[0], title=title, axes=first, **look)
+        maps(wind.lat, wind.lon, east_north, title="estimated everywhere", axes=second, **look)
+        maps(wind.lat, wind.lon, spread, axes=third, **uncertain)
+        tb.plot.save(figure, FOLDER / f"{name}.png", dpi=110)
+
+
 def estimators() -> None:
     """A noisy field on a torus, its estimate, the truth, and the scores of the candidates."""
     import tangentbundle as tb
@@ -267,7 +290,7 @@ def estimators() -> None:
     points = torus.sample(400, seed=0)
     truth = torus.tangent_field(points)
     noisy = truth + 0.3 * np.random.default_rng(0).standard_normal(truth.shape)
-    denoiser = tb.FieldDenoiser(random_state=0).fit(points, noisy)
+    denoiser = tb.FieldDenoiser().fit(points, noisy)
     drawing, panels = tb.plot.canvas(2, 2, size=(4.6, 3.0))
     panels = panels.ravel()
     for axes, (name, vectors) in zip(
@@ -284,18 +307,15 @@ def estimators() -> None:
             "colorbar": False,
         }
         tb.plot.field(points, vectors, title=title, axes=axes, **arrows)
-    _draw_scores(panels[3], denoiser.scores_)
+    _draw_weights(panels[3], denoiser)
     tb.plot.save(drawing, FOLDER / "estimators.png", dpi=150)
 
 
-def _draw_scores(axes, scores) -> None:
-    """Margins of the candidates, the best first, with their standard errors."""
-    names = [row.name for row in scores]
-    errors = [row.margin_error for row in scores]
-    axes.barh(names, [row.margin for row in scores], xerr=errors, color="#2a788e", height=0.6)
-    axes.set(xlabel="log density of left-out vectors, below the best", title="models compared")
-    axes.set_xscale("symlog", linthresh=0.05)
-    axes.set_xticks([0, 0.05, 0.5, 2], ["0", "0.05", "0.5", "2"])
+def _draw_weights(axes, denoiser) -> None:
+    """Weights of the models, the greatest first."""
+    names = [model.name for model in denoiser.models_]
+    axes.barh(names, denoiser.weights_, color="#2a788e", height=0.6)
+    axes.set(xlabel="weight", title="stacked models", xlim=(0, 1))
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.25)
 
@@ -520,6 +540,13 @@ def save_paper_figure(name: str) -> None:
     tb.plot.save(paper_figures.FIGURES[name](), FOLDER / f"{name}.png", dpi=80)
 
 
+def save_concept(name: str) -> None:
+    """Draw and write a figure of the page of concepts, with at most 256 colours."""
+    path = FOLDER / f"{name}.png"
+    tb.plot.save(concept_figures.FIGURES[name](), path, dpi=120)
+    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
+
+
 FIGURES: dict[str, Callable[[], None]] = {
     "scale": scale,
     "orders": orders,
@@ -529,6 +556,7 @@ FIGURES: dict[str, Callable[[], None]] = {
     "transfer": transfer,
     "limit": limit,
     "hero": hero,
+    "front": front,
     "estimators": estimators,
     "sheaves": sheaves,
     "smooth": smooth,
@@ -539,6 +567,8 @@ FIGURES: dict[str, Callable[[], None]] = {
 }
 for paper_figure in paper_figures.FIGURES:
     FIGURES[paper_figure] = partial(save_paper_figure, paper_figure)
+for concept in concept_figures.FIGURES:
+    FIGURES[concept] = partial(save_concept, concept)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -181,7 +181,7 @@ def once(space: str, n: int, draw: int) -> Row:
         "space": space,
         "n": n,
         "draw": draw,
-        "model": denoiser.scores_[0].name,
+        "model": denoiser.models_[0].name,
         "dim": denoiser.frames_.shape[2],
     }
     row |= {"error": error(answer), "in50": inside[50], "in90": inside[90], "seconds": seconds}

@@ -3,24 +3,17 @@
 `FieldInterpolator` estimates length scales and amplitudes from the stations alone, and gives a
 standard deviation with every vector. The wind is a monthly mean of the series inside the package
 (FNOC, January 1982); the error is measured at the places that were left out. The manifold is the
-sphere, and `planetary()` is a covariance of fields with bands of latitude, compared with one
-without.
+Earth, whose covariances are those of fields with and without bands of latitude.
 """
 
 import numpy as np
 
 import tangentbundle as tb
-from tangentbundle.earth.covariances import planetary
-from tangentbundle.estimators import helmholtz_covariance
 
 wind = tb.datasets.load_wind()
 at = wind.sample(150, rng=1)
 stations, field = wind.points[at], wind.ambient[0]
-covariances = [planetary(), helmholtz_covariance()]
-model = tb.FieldInterpolator(
-    covariance=covariances, manifold=tb.manifolds.Sphere(2), random_state=0
-)
-model.fit(stations, field[at])
+model = tb.FieldInterpolator(manifold=tb.earth.Earth()).fit(stations, field[at])
 predicted, std = model.predict(wind.points, return_std=True)
 
 rest = np.setdiff1d(np.arange(len(wind.points)), at)

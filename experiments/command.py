@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from tangentbundle.errors import TangentBundleError
+from tangentbundle.files import write_atomically
 
-from . import experiment
+from . import EXPERIMENTS, experiment
 from .base import merge_with, run_experiment
+from .published import BENCHMARKS, benchmark
+from .published.base import run_benchmark, table_of
 from .report import write_report
-
-Name = Literal["torus", "reconstruction", "forecast", "classification", "general"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -30,60 +33,110 @@ def _seed(value: int) -> int:
     raise typer.BadParameter(f"expected a number that is not negative, got {value}.")
 
 
-@app.command()
-def main(
-    name: Annotated[Name, typer.Argument(help="table of the paper, or general: other data")],
-    full: Annotated[
-        bool, typer.Option("--full/--quick", help="all cells and runs, or a small subset")
-    ] = False,
-    protocol: Annotated[
-        Literal["paper", "best"] | None,
-        typer.Option(
-            help="the paper's protocol, or this library's best methods; default paper, where "
-            "there is one"
-        ),
-    ] = None,
+JOBS = typer.Option(callback=_number_of_processes, help="number of processes; -1 for all cores")
+RESUME = typer.Option("--resume/--no-resume", help="keep finished runs of the folder")
+QUIET = typer.Option(help="print errors and warnings alone")
+
+HELP = """{title}: compute this table and compare it with the paper's numbers.
+
+Writes one JSON line for each run, all scores as CSV, a Markdown page and a figure.
+
+Example: python -m experiments {name} --full --jobs 2
+"""
+
+
+def add_table(name: str) -> None:
+    """Make the command that computes a table."""
+
+    @app.command(name, help=HELP.format(title=EXPERIMENTS[name].about.title, name=name))
+    def compute(
+        full: Annotated[
+            bool, typer.Option("--full/--quick", help="all cells and runs, or a small subset")
+        ] = False,
+        protocol: Annotated[
+            Literal["paper", "best"] | None,
+            typer.Option(
+                help="the paper's protocol, or this library's best methods; default paper, where "
+                "there is one"
+            ),
+        ] = None,
+        data: Annotated[
+            str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")
+        ] = None,
+        seed: Annotated[int, typer.Option(callback=_seed, help="of all random numbers")] = 0,
+        jobs: Annotated[int, JOBS] = 1,
+        out: Annotated[
+            Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")
+        ] = None,
+        networks: Annotated[
+            Path | None,
+            typer.Option(
+                help="folder with results of the paper's protocol; adds their networks to the table"
+            ),
+        ] = None,
+        resume: Annotated[bool, RESUME] = True,
+        quiet: Annotated[bool, QUIET] = False,
+    ) -> None:
+        with errors_as_text():
+            reproduce(
+                name,
+                full=full,
+                protocol=protocol,
+                data=data,
+                seed=seed,
+                jobs=jobs,
+                out=out,
+                networks=networks,
+                resume=resume,
+                quiet=quiet,
+            )
+
+
+for table in EXPERIMENTS:
+    add_table(table)
+
+
+@app.command("published")
+def compare(
+    name: Annotated[str, typer.Argument(help=", ".join(BENCHMARKS))],
     data: Annotated[
-        str | None, typer.Option(help="wind: gfs, embedded, or ncep (the paper's, downloaded)")
+        Path | None, typer.Option(help="folder with the files of the benchmark")
     ] = None,
-    seed: Annotated[int, typer.Option(callback=_seed, help="of all random numbers")] = 0,
-    jobs: Annotated[
-        int,
-        typer.Option(callback=_number_of_processes, help="number of processes; -1 for all cores"),
-    ] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="folder; default runs/<name>-<protocol>-<quick|full>")
-    ] = None,
-    networks: Annotated[
-        Path | None,
-        typer.Option(
-            help="folder with results of the paper's protocol; adds their networks to the table"
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="keep finished runs of the folder")
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="the table, or a short trial")
     ] = True,
-    quiet: Annotated[bool, typer.Option(help="print errors and warnings alone")] = False,
+    device: Annotated[str, typer.Option(help="of the networks, such as cuda")] = "cpu",
+    jobs: Annotated[int, JOBS] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="folder; default runs/published-<name>-<quick|full>")
+    ] = None,
+    resume: Annotated[bool, RESUME] = True,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> None:
-    """Compute one of the paper's tables and compare it with the published numbers.
+    """Compute the rows of a benchmark that others have published, and show them beside theirs.
 
-    Writes one JSON line for each run, all scores as CSV, a Markdown page and a figure.
+    Writes one JSON line for each run, and the table in Markdown.
 
-    Example: python -m experiments torus --full --jobs 2
+    Example: python -m experiments published meshpde --data meshpde --jobs 2
     """
+    with errors_as_text():
+        chosen = benchmark(name, data, device)
+        folder = out
+        if folder is None:
+            folder = Path("runs") / f"published-{name}-{_form(full)}"
+        rows = run_benchmark(chosen, folder, full=full, jobs=jobs, resume=resume, quiet=quiet)
+        table = table_of(chosen, rows)
+        write_atomically(folder / "table.md", table.markdown().encode())
+        if not quiet:
+            typer.echo(table.text() + "\n")
+            typer.echo(f"wrote {folder / 'results.jsonl'}\nwrote {folder / 'table.md'}")
+
+
+@contextmanager
+def errors_as_text() -> Iterator[None]:
+    """Print errors of the library as one sentence, and end with status 2."""
     try:
-        reproduce(
-            name,
-            full=full,
-            protocol=protocol,
-            data=data,
-            seed=seed,
-            jobs=jobs,
-            out=out,
-            networks=networks,
-            resume=resume,
-            quiet=quiet,
-        )
+        yield
     except TangentBundleError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
@@ -131,10 +184,14 @@ def reproduce(
 
 def default_folder(name: str, protocol: str, full: bool, data: str | None) -> Path:
     """The folder of a run in ``runs``, named after its settings."""
-    form = "quick"
-    if full:
-        form = "full"
-    words = [name, protocol, form]
+    words = [name, protocol, _form(full)]
     if data:
         words.append(data)
     return Path("runs") / "-".join(words)
+
+
+def _form(full: bool) -> str:
+    """The name of the quick or the full form."""
+    if full:
+        return "full"
+    return "quick"

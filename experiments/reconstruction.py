@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from harness.ledger import Row, Task
 from tangentbundle.datasets import WindData
-from tangentbundle.earth.covariances import planetary_model
+from tangentbundle.earth.covariances import Earth
 from tangentbundle.estimators import FieldInterpolator
 
 from .base import Description, Form, draw
@@ -62,7 +62,7 @@ def estimators(past: WindData) -> dict[str, Interpolation]:
     """Of the protocol ``best``: Gaussian processes on the tangent bundle, alone and with past
     fields, and in R^3."""
     fields = past.ambient[~past.filled]
-    model = planetary_model(FieldInterpolator, 0)
+    model = FieldInterpolator(manifold=Earth())
     informed = clone(model).set_params(history=fields, history_points=past.points)
     mean = KNeighborsRegressor(1).fit(past.points, fields.mean(axis=0))
     return {

@@ -2,6 +2,7 @@
 every kind."""
 
 import functools
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -186,6 +187,12 @@ FILTERS = {
     "keywords": lambda: Keyword(0.1, 0.2, scale=2.0, more=0.1),
     "no constructor": stateful,
     "table": lambda: Tabulated(np.linspace(0, 1, 5), {"a": 1, "b": (2, 3)}),
+    "learned heat": lambda: nn.LearnedHeat(np.float32(0.3)),
+    "sum of heats": lambda: nn.HeatSum([0.1, 0.3], [0.5, -0.25]),
+    "sum of decays": lambda: nn.DecaySum(np.array([0.1, 0.3])),
+    "rational": lambda: nn.RationalFilter([0.1, 0.2], [-0.1], 0.5),
+    "impulse network": lambda: nn.ImpulseNetwork(1.0, width=4),
+    "learned in a sum": lambda: nn.HeatSum([0.1]) - 0.5 * nn.LearnedHeat(0.3),
     "foreign in a sum": lambda: tb.Heat(0.1) + 0.5 * Rational(0.3),
 }
 
@@ -203,12 +210,21 @@ ACTIVATIONS = {
     "named function": lambda: nn.Coordinatewise(slope),
     "for each channel": lambda: PerChannel(power=np.float32(0.5), more=0.25),
     "shared": lambda: Shared(1),
+    "gates": nn.NormGate,
+}
+
+NORMS = {
+    "points": lambda: nn.PointNorm(eps=1e-5),
+    "clouds": nn.CloudNorm,
+    "none": nn.NoNorm,
 }
 
 READOUTS = {
     "sum": lambda: nn.SumReadout(2, np.int64(3)),
-    "invariant": lambda: nn.InvariantReadout(2, 3, pool=False),
+    "invariant": lambda: nn.InvariantReadout(2, 3, pooling=nn.NoPooling()),
     "pooled": lambda: nn.InvariantReadout(2, 3),
+    "mean": lambda: nn.InvariantReadout(2, 3, pooling=nn.MeanPooling()),
+    "attention": lambda: nn.InvariantReadout(2, 3, pooling=nn.AttentionPooling(heads=4)),
     "foreign": lambda: Energy(2, 3),
 }
 
@@ -251,6 +267,23 @@ ON_BUNDLES = {
     "many filters": lambda: nn.TNN(
         [1, 1], filters=[tb.Heat(0.001 * k) + tb.Heat(0.1) for k in range(100)]
     ),
+    **{
+        f"norm: {name}": lambda n=n: nn.ResidualTNN([1, 4, 2], layers=2, norm=n())
+        for name, n in NORMS.items()
+    },
+    "constrained": lambda: nn.TNN(
+        [1, 2, 1], 3, step=0.1, constraints=[nn.Lowpass(np.float32(0.01)), nn.NonAmplifying()]
+    ),
+    "constrained, learned": lambda: nn.ResidualTNN(
+        [1, 2, 1], 2, filters=[nn.HeatSum([0.1])], constraints=(nn.NonAmplifying(),)
+    ),
+    "one block": lambda: nn.ResidualBlock(1, taps=3, dropout=0.1),
+    "deep": lambda: nn.ResidualTNN(
+        map(int, "132"), np.int64(2), filters=[tb.Heat(0.0), tb.Heat(parameter(0.3))], dropout=0.1
+    ),
+    "deep, readout": lambda: nn.ResidualTNN(
+        [1, 4, 2], activation=nn.NormTanh(), readout=nn.InvariantReadout(2, 3)
+    ),
     "NumPy numbers": lambda: nn.TNN([1, 2, 1], np.int32(3), step=np.float32(0.1), seed=np.int64(4)),
     "one layer": lambda: nn.BundleConv(
         1, 2, filters=[tb.Heat(parameter(0.2)), tb.Heat(0.1) + tb.Tikhonov(1.0)]
@@ -260,6 +293,11 @@ ON_BUNDLES = {
     "gated": lambda: nn.GatedTNN(range(1, 4), step=np.float32(0.1), activation=Shared(0.5)),
     "mixed": lambda: nn.MixedTNN(
         [0, np.int64(3), 1], map(int, "131"), taps=np.int64(2), step=np.float32(0.1)
+    ),
+    "mixed, oriented": lambda: nn.MixedTNN([0, 3, 1], [1, 3, 1], oriented=True),
+    "mixed, readout": lambda: nn.MixedTNN([0, 5], [1, 2], readout=nn.MixedReadout(5, 2, 4)),
+    "mixed, deep": lambda: nn.ResidualMixedTNN(
+        [0, 3, 1], map(int, "131"), 2, norm=nn.PointNorm(), dropout=np.float32(0.1)
     ),
     "derived": lambda: Deeper(3),
     "a stack": lambda: Stack(1, 3, 2),
@@ -291,6 +329,7 @@ ON_GRAPHS = {
     "filters": lambda: nn.SheafTNN(
         4, 3, 2, filters=[tb.Heat(0.0), Rational(parameter(0.7)) + tb.Heat(0.3)]
     ),
+    "edge features": lambda: nn.EdgeFeatureConv(2, np.int64(3), edge_channels=5),
     "tangent": lambda: nn.TangentConv(2, 3, filters=[tb.Heat(0.0), tb.Heat(parameter(0.3))]),
 }
 
@@ -312,7 +351,10 @@ def laplacian(dtype):
 
 @functools.cache
 def mixed_operators(dtype):
-    return nn.MixedOperators.of(bundle(dtype))
+    with warnings.catch_warnings():
+        # a sphere of so few points has no certain orientation
+        warnings.simplefilter("ignore", tb.errors.AccuracyWarning)
+        return nn.MixedOperators.of(bundle(dtype), oriented=True)
 
 
 def numbers(*shape, dtype=torch.float64, seed=0):
@@ -325,14 +367,17 @@ def inputs(net, dtype=torch.float32, signal=None):
     """What a network of the registry takes: operators in ``dtype``, signals in ``signal``, by
     default the same."""
     signal = dtype if signal is None else signal
-    if isinstance(net, nn.MixedTNN):
+    if isinstance(net, (nn.MixedTNN, nn.ResidualMixedTNN)):
         return None, numbers(24, 2, 1, dtype=signal), mixed_operators(dtype)
-    if isinstance(net, nn.TangentConv):
+    if isinstance(net, (nn.TangentConv, nn.EdgeFeatureConv)):
         angles = numbers(EDGES.shape[1], seed=1)
         turns = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], -1).reshape(
             -1, 2, 2
         )
-        return numbers(9, 2, 2, dtype=signal), EDGES, turns.to(dtype)
+        features = [numbers(EDGES.shape[1], 5, dtype=signal)]
+        if isinstance(net, nn.TangentConv):
+            features = []
+        return numbers(9, 2, 2, dtype=signal), EDGES, turns.to(dtype), *features
     if isinstance(net, (nn.SheafConv, nn.SheafDiffusion, nn.SheafTNN)):
         return numbers(9, 4, dtype=signal), EDGES
     if isinstance(net, nn.Recurrent):

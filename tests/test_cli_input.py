@@ -147,7 +147,8 @@ def test_wind_as_speed_and_direction(folder):
             -speed * np.cos(angle), a["v"]
         )
     run("interpolate", "radians.csv", "--at", "guess.csv", "-o", "there.csv", "--std")
-    new = ["ff [kn]", "dd [rad]", "eastward_wind_std [kn]", "northward_wind_std [kn]"]
+    new = ["ff [kn]", "dd [rad]"]
+    new += ["eastward_wind_uncertainty [kn]", "northward_wind_uncertainty [kn]"]
     assert {*pd.read_csv("there.csv").columns} == {"lat", "lon", "wspd", "wdir", *new}
 
 
@@ -210,18 +211,20 @@ def test_interpolate_learns_from_a_history(folder):
     found = told(
         "interpolate", "stations.csv", "--at", "grid.nc", "--history", "series.nc", "-o", "wind.nc"
     )
-    assert found["history"] == 96 and any("no history" in name for name in found["scores"])
+    assert found["history"] == 96 and any("no history" in name for name in found["weights"])
 
 
 def test_options_name_columns_of_the_first_file_only(folder):
-    """The places have no such columns; and a table for fields of many times is refused before they
-    are computed."""
+    """The places have no such columns; and a table for fields without dates is refused before
+    they are computed."""
     table = pd.read_csv("stations.csv").rename(columns={"lat": "a", "lon": "b", "u": "c", "v": "d"})
     table.assign(err=0.1).to_csv("named.csv", index=False)
     options = ("--latlon", "a,b", "--vectors", "c,d", "--sigma", "err")
     found = told("interpolate", "named.csv", *options, "--at", "grid.nc", "-o", "wind.nc")
     assert found["places"] == 5 * 6 + 2 and found["noise"] == pytest.approx(0.1)
-    many = ("interpolate", "series.nc", "--at", "stations.csv", "-o", "many.csv")
+    with xr.open_dataset("series.nc") as ds:
+        ds.drop_vars("time").to_netcdf("undated.nc")
+    many = ("interpolate", "undated.nc", "--at", "stations.csv", "-o", "many.csv")
     assert "hold one field, but there are 96" in run(*many, code=2).stderr
 
 

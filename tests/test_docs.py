@@ -1,6 +1,7 @@
 """Every block of code of README and documentation runs, and prints what the page says (how exactly:
 `pages`)."""
 
+import json
 import os
 import re
 import runpy
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.ipynb"))
 LONG_PAGES = ["docs/results/README.md"]
 LONG = ("heat_flow", "transfer", "wind_map")
 FIRST_STEPS = [ROOT / "docs/start.md", ROOT / "README.md"]
@@ -90,6 +92,7 @@ def test_links_and_pictures_exist(page):
         "gallery/index.md",
         "reference/index.md",
         *(f"gallery/{e.stem}.md" for e in EXAMPLES),
+        *(f"tutorials/{t.stem}.md" for t in TUTORIALS),
     }
     for target in re.findall(r"\]\(([^)#]+)[)#]", page.read_text()):
         path = page.parent / target
@@ -149,6 +152,13 @@ def test_the_site_builds_and_needs_no_network(tmp_path):
         assert "arithmatex" not in text and ":math:" not in text, (
             f"{page.name} has a formula that was not made"
         )
+    sections = json.loads((tmp_path / "search/search_index.json").read_text())["docs"]
+    places = {section["location"] for section in sections}
+    assert "concepts.html#frame" in places
+    assert not any(place.startswith("results/") and "/table" in place for place in places)
+    masks = [s["location"] for s in sections if "land mask" in (s["title"] + s["text"]).lower()]
+    assert "howto/smooth.html#coasts-and-land-masks" in masks
+    assert all(section["text"] == "" for section in sections if "#tables" in section["location"])
 
 
 @pytest.mark.slow
@@ -168,3 +178,38 @@ def test_a_newcomer(tmp_path):
     printed = run_shell(list(steps), tmp_path / "clone")
     for (command, output), got in zip(steps.items(), printed, strict=True):
         check(got, output, f"$ {command}")
+
+
+def test_every_warning_has_its_section_and_every_error_its_row(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/pages")
+    troubleshooting = import_module("troubleshooting")
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    names = [warning.__name__ for warning in troubleshooting.warning_classes()]
+    assert re.findall(r"^### (\w+)$", page, re.MULTILINE) == names
+    completed = troubleshooting.complete(page)
+    for thing in troubleshooting.classes_below(tb.errors.TangentBundleError):
+        assert f"| `{thing.__name__}` | {troubleshooting.meaning(thing)} |" in completed
+    assert set(troubleshooting.messages()) == set(names), "a warning is never given"
+
+
+GUIDES = [*(ROOT / "docs/howto").glob("*.md"), *(ROOT / "docs").glob("*.md")]
+WITHOUT_CONCEPTS = {
+    "benchmarks",
+    "published",
+    "robustness",
+    "compared",
+    "concepts",
+    "gpu",
+    "threads",
+    "cluster",
+}
+"""Pages of numbers, and of machines."""
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_guides_lead_to_the_concepts_and_pictures_have_texts(page):
+    text = page.read_text()
+    if page.stem not in WITHOUT_CONCEPTS:
+        assert "concepts.md" in text
+    for description in re.findall(r"!\[([^\]]*)\]\(|<img alt=\"([^\"]*)\"", text):
+        assert len(" ".join(description).split()) >= 3, f"{page.name}: {description}"

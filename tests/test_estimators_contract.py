@@ -27,18 +27,18 @@ from tangentbundle.errors import (
     InvalidInputError,
 )
 from tangentbundle.estimators import (
-    Candidates,
     CurlFree,
     DivergenceFree,
     GaussianProcess,
     Matern,
     NeighborMean,
+    Stack,
     Tangent,
 )
 from tangentbundle.estimators.history import History
 from tangentbundle.manifolds import KleinBottle, Torus
 
-CHOICE = Candidates([GaussianProcess(Tangent()), NeighborMean()])
+CHOICE = Stack([GaussianProcess(Tangent()), NeighborMean()])
 MODELS = [*PROCESSES, *SIMPLE, CHOICE, None]
 
 

@@ -18,9 +18,16 @@ from tangentbundle.estimators import (
     Tangent,
     helmholtz_covariance,
 )
-from tangentbundle.estimators.covariance import CovarianceSum
+from tangentbundle.estimators.covariance import NOISE, CovarianceSum, Role
 from tangentbundle.estimators.history import Empirical, from_history, gaspari_cohn
-from tangentbundle.estimators.likelihood import Evidence, maximize, stacked
+from tangentbundle.estimators.likelihood import (
+    Evidence,
+    ParameterPosterior,
+    Prior,
+    PureNoise,
+    as_matrices,
+    values_and_noise,
+)
 from tangentbundle.estimators.sites import Pairs, Sites
 from tangentbundle.manifolds import Sphere
 
@@ -72,8 +79,9 @@ def random_sites(ambient, D, p, n=7, seed=0):
 
 def start(covariance, D, p, seed=1):
     """Parameters that are all different."""
-    values = np.array([*covariance.parameters(D, p).values()])
-    return torch.from_numpy(values + 0.3 * np.random.default_rng(seed).standard_normal(len(values)))
+    starts = np.array([parameter.start for parameter in covariance.parameters(D, p)])
+    factors = np.exp(0.3 * np.random.default_rng(seed).standard_normal(len(starts)))
+    return torch.from_numpy(starts * factors)
 
 
 def full(covariance, theta, a, b):
@@ -128,15 +136,15 @@ def negative_hessian(k, delta, h=1e-3):
 def gradients(covariance, theta, a, b):
     """The covariance of the gradient of a random function, of size one at zero distance."""
     delta, P = a.x - b.x, a.B @ a.B.T
-    metric = np.eye(len(delta)) * np.exp(-2 * theta[1])
+    metric = np.eye(len(delta)) / theta[1] ** 2
     if covariance.ambient:
-        metric = P * np.exp(-2 * theta[1]) + (np.eye(len(P)) - P) * np.exp(-2 * theta[2])
+        metric = P / theta[1] ** 2 + (np.eye(len(P)) - P) / theta[2] ** 2
     smoothness = covariance.kernel.smoothness
     at_zero = 1.0 if smoothness == np.inf else 5 / 3
     hessian = metric * at_zero
     if np.linalg.norm(delta) > 0:
         hessian = negative_hessian(lambda d: matern(np.sqrt(d @ metric @ d), smoothness), delta)
-    return np.exp(2 * theta[0]) * hessian / (at_zero * np.exp(-2 * theta[1]))
+    return theta[0] ** 2 * theta[1] ** 2 * hessian / at_zero
 
 
 def block(covariance, theta, a, b):
@@ -152,8 +160,8 @@ def block(covariance, theta, a, b):
         parts = (a.principal - b.principal) ** 2
         if len(parts) < len(a.x):
             parts = np.append(parts, r**2 - parts.sum())
-        k = matern(np.sqrt(parts @ np.exp(-2 * theta[p:])), covariance.kernel.smoothness)
-        return k * np.diag(np.exp(2 * theta[:p]))
+        k = matern(np.sqrt(parts @ theta[p:] ** -2.0), covariance.kernel.smoothness)
+        return k * np.diag(theta[:p] ** 2)
     if isinstance(covariance, DivergenceFree) and not covariance.ambient:
         return QUARTER_TURN.T @ a.B.T @ gradients(covariance, theta, a, b) @ b.B @ QUARTER_TURN
     if isinstance(covariance, DivergenceFree):
@@ -161,16 +169,16 @@ def block(covariance, theta, a, b):
         return (np.trace(C) * np.eye(p) - C) / (p - 1)
     if isinstance(covariance, CurlFree):
         return a.B.T @ gradients(covariance, theta, a, b) @ b.B
-    size = np.exp(2 * theta[0])
+    size = theta[0] ** 2
     if isinstance(covariance, Tangent):
-        return size * matern(r * np.exp(-theta[1]), covariance.kernel.smoothness) * a.B.T @ b.B
+        return size * matern(r / theta[1], covariance.kernel.smoothness) * a.B.T @ b.B
     if isinstance(covariance, Empirical):
-        taper = float(gaspari_cohn(torch.tensor(r * np.exp(-theta[1]))))
+        taper = float(gaspari_cohn(torch.tensor(r / theta[1])))
         return size * taper * a.past @ b.past.T / a.past.shape[1]
     axis = np.array([0.0, 0.0, 1.0])
     along = (a.x - b.x) @ axis
     across = np.sqrt(r**2 - along**2) if r > 0 else 0.0
-    k = matern(np.hypot(along, across / (1 + np.exp(theta[2]))) * np.exp(-theta[1]), 1.5)
+    k = matern(np.hypot(along, across / (1 + theta[2])) / theta[1], 1.5)
     turn = QUARTER_TURN if isinstance(covariance, Zonal) else np.eye(2)
     return size * k * np.outer(turn.T @ a.B.T @ axis, turn.T @ b.B.T @ axis)
 
@@ -190,7 +198,7 @@ def test_blocks_are_those_of_a_double_loop(covariance, D, p):
 @cases
 def test_positive_symmetric_and_equal_to_its_diagonal(covariance, D, p):
     sites, theta = random_sites(covariance.ambient, D, p, 20), start(covariance, D, p)
-    matrices = stacked(covariance(theta, Pairs(sites, sites)), covariance.independent)
+    matrices = as_matrices(covariance(theta, Pairs(sites, sites)), covariance.independent)
     assert torch.allclose(matrices, matrices.mT, atol=1e-12)
     assert float(torch.linalg.eigvalsh(matrices).min()) > -1e-9 * float(matrices.abs().max())
     own = full(covariance, theta, sites, sites)[torch.arange(20), torch.arange(20)]
@@ -244,16 +252,36 @@ def test_a_change_of_bases_changes_coordinates_alone(covariance):
 
 @cases
 def test_the_gradient_of_the_likelihood_is_that_of_differences(covariance, D, p):
-    sites, rng = random_sites(covariance.ambient, D, p), np.random.default_rng(5)
-    evidence = Evidence(sites, torch.from_numpy(rng.standard_normal((7, p, 2))), None, (6, 2.0))
-    point = np.array([*start(covariance, D, p), -0.5])
-    gradient = evidence.loss_and_gradient(covariance, torch.from_numpy(point))[1]
+    sites = random_sites(covariance.ambient, D, p)
+    values = np.random.default_rng(5).standard_normal((7, p, 2))
+    density = ParameterPosterior(
+        covariance=covariance,
+        evidence=[Evidence(sites, torch.from_numpy(values))],
+        pure_noise=PureNoise(6, 2.0),
+        prior=Prior.of((*covariance.parameters(D, p), NOISE)),
+    )
+    point = np.array([*start(covariance, D, p).log().tolist(), -0.5])
+    size = density.size
+    gradient = size * density.loss_and_gradient(point)[1]
     h = 1e-5
     for number, unit in enumerate(h * np.eye(len(point))):
-        up, down = (
-            evidence.loss(covariance, torch.from_numpy(point + step)) for step in (unit, -unit)
-        )
-        assert (up - down) / (2 * h) == pytest.approx(float(gradient[number]), rel=2e-3, abs=2e-3)
+        up = size * density.loss(point + unit)
+        down = size * density.loss(point - unit)
+        assert (up - down) / (2 * h) == pytest.approx(gradient[number], rel=2e-3, abs=2e-3)
+    assert density.loss(point) == pytest.approx(density.loss_and_gradient(point)[0])
+
+
+@cases
+def test_parameters_are_positive_and_have_names_and_roles(covariance, D, p):
+    parameters = covariance.parameters(D, p)
+    assert len({parameter.name for parameter in parameters}) == len(parameters)
+    for parameter in parameters:
+        assert parameter.start > 0 and isinstance(parameter.role, Role)
+    variance = covariance.diagonal(
+        torch.tensor([parameter.start for parameter in parameters], dtype=torch.float64),
+        random_sites(covariance.ambient, D, p),
+    )
+    assert torch.isfinite(variance).all()
 
 
 @pytest.mark.parametrize("D", [2, 3, 4])
@@ -290,7 +318,9 @@ def test_zonal_fields_go_around_the_axis_and_meridional_ones_along_it():
     points = sphere.sample(30, seed=0)
     sites = Sites(*(torch.from_numpy(array) for array in (points, sphere.frames(points), points)))
     axis, bases = np.array([0.0, 0.0, 1.0]), sites.bases.numpy()
-    theta = torch.tensor([0.2, -0.5, 12.0], dtype=torch.float64)  # a stretch without end: bands
+    theta = torch.tensor(
+        [0.2, -0.5, 12.0], dtype=torch.float64
+    ).exp()  # a stretch without end: bands
     k = [
         [np.exp(0.4) * matern(abs(x[2] - y[2]) * np.exp(0.5), 1.5) for y in points] for x in points
     ]
@@ -312,22 +342,43 @@ def test_the_correlation_of_gaspari_and_cohn():
     assert float(torch.linalg.eigvalsh(gaspari_cohn(torch.cdist(points, points))).min()) > 0
 
 
+def tangent_density(sites, values, covariance=None, **bounds):
+    """Of the parameters of a tangent covariance, given coordinates ``(n, p, c)``."""
+    covariance = covariance or Tangent()
+    parameters = (*covariance.parameters(sites.ambient_dim, sites.dim), NOISE)
+    evidence = Evidence(sites, torch.from_numpy(np.ascontiguousarray(values)))
+    return ParameterPosterior(covariance, [evidence], PureNoise(), Prior.of(parameters, **bounds))
+
+
 def test_the_likelihood_finds_the_parameters_that_made_the_data():
     sphere, truth = Sphere(2), np.array([0.3, -0.6, -1.5])
     points = sphere.sample(120, seed=0)
     sites = Sites(*(torch.from_numpy(array) for array in (points, sphere.frames(points), points)))
     zeros = Evidence(sites, torch.zeros(120, 2, 1, dtype=torch.float64))
-    blocks = Tangent()(torch.from_numpy(truth[:-1]), zeros.pairs)
-    factor = torch.linalg.cholesky(zeros.matrix(blocks, False, torch.tensor(truth[-1])))[0]
-    values = factor @ torch.from_numpy(np.random.default_rng(0).standard_normal((240, 8)))
-    evidence = Evidence(sites, values.reshape(2, 120, 8).transpose(0, 1))
-    found = maximize(Tangent(), evidence, np.array([0.0, -1.0, -2.0]), np.full(3, 3.0))
-    assert np.abs(found - truth).max() < 0.15
+    values, noise = values_and_noise(truth)
+    factor = torch.linalg.cholesky(zeros.matrices(Tangent()(values, zeros.pairs), False, noise))[0]
+    drawn = factor @ torch.from_numpy(np.random.default_rng(0).standard_normal((240, 8)))
+    density = tangent_density(sites, drawn.reshape(2, 120, 8).transpose(0, 1).numpy())
+    assert np.abs(density.maximum() - truth).max() < 0.15
+
+
+def test_likelihoods_of_several_patches_add_up():
+    sites, other = random_sites(False, 3, 2, 6, 0), random_sites(False, 3, 2, 5, 1)
+    rng = np.random.default_rng(0)
+    first = tangent_density(sites, rng.standard_normal((6, 2, 1)))
+    second = tangent_density(other, rng.standard_normal((5, 2, 1)))
+    both = ParameterPosterior(
+        Tangent(), [*first.evidence, *second.evidence], PureNoise(), first.prior
+    )
+    point = np.array([0.1, -0.4, -1.0])
+    prior = first.prior.loss_and_gradient(point)[0]
+    expected = sum(d.size * d.loss(point) - prior for d in (first, second)) + prior
+    assert both.size * both.loss(point) == pytest.approx(expected)
 
 
 def test_the_search_ends_where_the_density_is_stationary():
     """Also where its first steps lead to the bound of the noise."""
-    sphere, center, width = Sphere(3), np.array([0.0, -1.0, -2.0]), np.full(3, 3.0)
+    sphere = Sphere(3)
     for seed in range(12):
         rng = np.random.default_rng(seed)
         points = sphere.sample(160, seed=rng)
@@ -338,19 +389,15 @@ def test_the_search_ends_where_the_density_is_stationary():
         )
         noisy = field / np.sqrt(np.square(field).mean()) + 0.3 * rng.standard_normal(field.shape)
         arrays = (points, frames, points[:, :3])
-        evidence = Evidence(
-            Sites(*map(torch.from_numpy, map(np.ascontiguousarray, arrays))),
-            torch.tensor(noisy[..., None]),
+        sites = Sites(*map(torch.from_numpy, map(np.ascontiguousarray, arrays)))
+        density = tangent_density(
+            sites, noisy[..., None], covariance=Tangent(Matern(np.inf)), max_noise=0.31
         )
-        found = maximize(Tangent(Matern(np.inf)), evidence, center, width, max_noise=0.31)
-        slope = evidence.loss_and_gradient(Tangent(Matern(np.inf)), torch.from_numpy(found))[
-            1
-        ].numpy()
-        slope = slope + (found - center) / width**2
-        slope[-1] = (
-            max(slope[-1], 0.0) if found[-1] >= np.log(0.31) - 1e-9 else slope[-1]
-        )  # at the bound
-        assert np.abs(slope).max() < 0.01 * noisy.size
+        found = density.maximum()
+        slope = density.loss_and_gradient(found)[1]
+        if found[-1] >= np.log(0.31) - 1e-9:  # at the bound
+            slope[-1] = max(slope[-1], 0.0)
+        assert np.abs(slope).max() < 0.01
 
 
 @pytest.mark.parametrize(

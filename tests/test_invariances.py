@@ -11,11 +11,11 @@ from tangentbundle.calculus.boundary import has_boundary
 from tangentbundle.errors import InvalidInputError, TooFewPointsError
 from tangentbundle.estimators import (
     Ambient,
-    Candidates,
     GaussianProcess,
     Identity,
     NeighborMean,
     SpectralFilter,
+    Stack,
     Tangent,
 )
 from tangentbundle.estimators.classifier import clouds_at_once
@@ -159,16 +159,13 @@ def test_all_levels_of_noise_are_in_units_of_the_data(space, length, size):
     points = space.sample(60, seed=0)
     vectors = space.tangent_field(points) if space is TORUS else np.cross([0.0, 0.0, 1.0], points)
     vectors = vectors + 0.2 * np.random.default_rng(0).standard_normal(vectors.shape)
-    candidates = Candidates(MODELS)
-    plain = tb.FieldDenoiser(candidates, dim=2, random_state=0).fit(points, vectors)
-    scaled = tb.FieldDenoiser(candidates, dim=2, random_state=0).fit(
-        length * points, size * vectors
-    )
-    noise = {row.model: row.noise for row in plain.scores_}
-    for row in scaled.scores_:
-        assert row.noise == pytest.approx(size * noise[row.model], rel=1e-2)
-    for model in (plain, scaled):
-        assert model.scores_[0].noise == pytest.approx(model.noise_)
+    stack = Stack(MODELS)
+    plain = tb.FieldDenoiser(stack, dim=2).fit(points, vectors)
+    scaled = tb.FieldDenoiser(stack, dim=2).fit(length * points, size * vectors)
+    weights = {str(model): w for model, w in zip(plain.models_, plain.weights_, strict=True)}
+    for model, weight in zip(scaled.models_, scaled.weights_, strict=True):
+        assert weight == pytest.approx(weights[str(model)], abs=1e-2)
+    assert scaled.noise_ == pytest.approx(size * plain.noise_, rel=1e-2)
 
 
 class OnGPU(torch.Tensor):
@@ -189,8 +186,8 @@ def test_the_device_does_not_change_the_model(options):
     other = tb.FieldDenoiser(**options, dim=2, random_state=0).fit(
         *(a.as_subclass(OnGPU) for a in arrays), noise_std=0.1
     )
-    assert str(other.posterior_.model) == str(plain.posterior_.model)
-    assert type(other.posterior_) is type(plain.posterior_)
+    assert [str(model) for model in other.models_] == [str(model) for model in plain.models_]
+    assert np.array_equal(other.weights_, plain.weights_)
     for answer, expected in zip(
         other.predict(arrays[0], True), plain.predict(arrays[0], True), strict=True
     ):

@@ -11,7 +11,7 @@ import tangentbundle as tb
 from tangentbundle import nn
 from tangentbundle.errors import DTypeError, InvalidInputError, ShapeError
 from tangentbundle.manifolds import KleinBottle, Sphere, Torus
-from tangentbundle.nn.readouts import cloud_means
+from tangentbundle.nn.pooling import cloud_means
 from tangentbundle.operators import DirectedPath, Identity
 from tangentbundle.testing import (
     OperatorContract,

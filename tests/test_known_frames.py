@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import ConvexHull
 from spaces import group_errors
 
 from tangentbundle import TangentBundle
@@ -185,17 +186,29 @@ def test_mesh_frames_are_tangent_and_oriented(levels, most):
     assert bundle.diagnose(quiet=True).consistent
 
 
-def test_vertex_normals_are_weighted_by_area():
-    """A roof: two triangles over the plane, one twice the other's area, meet at vertices 0 and
-    1."""
+def test_vertex_normals_of_a_roof():
+    """Two triangles, one twice the other's area, meet at vertices 0 and 1; their weights are one
+    over the squared lengths of both edges that leave the vertex."""
     vertices = np.array([[0.0, 0, 0], [0, 1, 0], [2, 0, 0], [0, 0, 1.0]])
     faces = np.array([[0, 2, 1], [0, 1, 3]])
     frames = mesh_frames(vertices, faces)
     normal = np.cross(frames[:, :, 0], frames[:, :, 1])
-    expected = np.array([[1.0, 0, 2], [1, 0, 2], [0, 0, 1], [1, 0, 0]])
+    expected = np.array([[1.0, 0, 2 / 4], [1 / 2, 0, 2 / 5], [0, 0, 1], [1, 0, 0]])
     np.testing.assert_allclose(
         normal, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-14
     )
+
+
+def test_vertex_normals_are_exact_on_any_mesh_of_a_sphere():
+    rng = np.random.default_rng(0)
+    unit = rng.standard_normal((300, 3))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    hull = ConvexHull(unit).simplices
+    a, b, c = unit[hull].swapaxes(0, 1)
+    is_inward = (np.cross(b - a, c - a) * a).sum(axis=1) < 0
+    faces = np.where(is_inward[:, None], hull[:, ::-1], hull)
+    frames = mesh_frames(5.0 * unit + rng.standard_normal(3), faces)
+    assert np.abs(np.einsum("ni,nij->nj", unit, frames)).max() < 1e-10
 
 
 def test_spectrum_of_a_mesh():
@@ -228,8 +241,8 @@ SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
 @pytest.mark.parametrize(
     "vertices, faces, error, match",
     [
-        (SQUARE, [[0, 1, 2, 3]], ShapeError, r"shape \(f, 3\)"),
-        (SQUARE, [[0, 1, 2], [0, 2, 3, 1]], ShapeError, "three corners"),
+        (SQUARE, [[0, 1], [2, 3]], ShapeError, r"shape \(f, 3\)"),
+        (SQUARE, [[0, 1, 2], [0, 2]], ShapeError, "three corners each; polygon 1"),
         (SQUARE, [[0.0, 1.0, 2.0]], ShapeError, "integer"),
         (SQUARE, [0, 1, 2], ShapeError, r"\(3,\)"),
         (SQUARE, None, ShapeError, "integer"),

@@ -159,6 +159,31 @@ def test_surfaces_with_two_rims(profile, rings):
     assert_near(*band(rings, profile), profile, 0.04 * (10 / rings) ** 2)
 
 
+def bowl_with_slivers_at_the_rim(amplitude, seed):
+    """Random points of a paraboloid over the unit disc, with a rim that leans in and out: its
+    triangles have obtuse angles."""
+    rng = np.random.default_rng(seed)
+    radius = np.sqrt(rng.uniform(0, 1, 400))
+    angle = rng.uniform(0, 2 * np.pi, 400)
+    rim_radius = 1 - 1e-3 * rng.uniform(size=60)
+    rim_angle = rng.uniform(0, 2 * np.pi, 60)
+    rho = np.append(radius, rim_radius)
+    phi = np.append(angle, rim_angle)
+    xy = rho[:, None] * np.stack([np.cos(phi), np.sin(phi)], axis=1)
+    return np.column_stack([xy, amplitude * rho**2]), Delaunay(xy).simplices
+
+
+def test_slivers_at_the_rim_do_not_stiffen_fields():
+    """The energy is that of the surface, with all its negative cotangents."""
+    profile = Profile.paraboloid(0.1)
+    exact = profile.eigenvalues(6)
+    values = np.stack(
+        [eigenvalues(*bowl_with_slivers_at_the_rim(0.1, seed), 6) for seed in range(8)]
+    )
+    assert (values >= 0).all()
+    assert (np.abs(values.mean(axis=0) - exact) <= 0.006 * exact + 1e-4).all()
+
+
 BENDS = {
     "saddle": lambda x, y: x**2 - y**2,
     "waves": lambda x, y: np.sin(2 * x) * np.cos(3 * y + 1),

@@ -100,13 +100,21 @@ def test_recurrent_networks_do_not_see_frames(dim):
         assert_rotation_equivariant(run, bundle(dim), tol=TOLERANCE)
 
 
-@pytest.mark.parametrize("pool", [True, False])
+POOLINGS = {
+    "mean": nn.MeanPooling(),
+    "attention": nn.AttentionPooling(heads=2),
+    "none": nn.NoPooling(),
+}
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("dim", SPACES)
-def test_readouts_are_invariant(dim, pool):
+def test_readouts_are_invariant(dim, pooling):
     """Numbers do not change with the frames, nor with a rotation of space; pooled ones nor with the
     points' order."""
     base, other = bundle(dim), turned(dim)
-    readout = nn.InvariantReadout(4, 3, pool=pool)
+    pool = pooling != "none"
+    readout = nn.InvariantReadout(4, 3, pooling=POOLINGS[pooling])
     net = shuffled(nn.TNN([2, 4], step=step(dim), output=nn.NormTanh(), readout=readout))
     x = random_signal(base.laplacian())
     ambient = base.to_ambient(x)
@@ -127,7 +135,7 @@ def test_readouts_are_invariant(dim, pool):
 def test_without_pooling_each_point_has_its_gram_matrix():
     """By hand: the same perceptron on the inner products of ambient vectors."""
     base = bundle(3)
-    readout = shuffled(nn.InvariantReadout(3, 2, hidden=5, pool=False))
+    readout = shuffled(nn.InvariantReadout(3, 2, hidden=5, pooling=nn.NoPooling()))
     x = random_signal(base.laplacian(), channels=3)
     vectors = base.to_ambient(x)
     pairs = [(vectors[..., a] * vectors[..., b]).sum(-1) for a in range(3) for b in range(a, 3)]

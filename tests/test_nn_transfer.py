@@ -91,9 +91,9 @@ def test_pooled_readouts_do_not_see_the_sampling_density():
             torch.from_numpy(east * np.exp(points[:, 2:]))
         )  # longer in the north
         outputs.append(net(x, lap))
-        net.readout.pool = False
+        net.readout.pooling = nn.NoPooling()
         plain.append(net(x, lap).mean(0))  # the last layer is affine: the output of plain means
-        net.readout.pool = True
+        net.readout.pooling = nn.MeanPooling()
     weighed, unweighed = relative_error(outputs[1], outputs[0]), relative_error(plain[1], plain[0])
     assert weighed < 0.2 * unweighed
 

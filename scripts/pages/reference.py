@@ -14,6 +14,7 @@ PACKAGE = "tangentbundle"
 MODULES = (
     "manifolds",
     "geometry.kernels",
+    "meshes",
     "operators",
     "calculus",
     "geodesics",
@@ -89,7 +90,7 @@ def summary(module: ModuleType) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     modules = public_modules()
     elsewhere = {name: short for short in HOMES for name in public_names(modules[short])}
-    nav: list = ["reference/index.md"]
+    nav: list = ["reference/index.md", {"Conventions": "conventions.md"}]
     rows = [
         "# Reference",
         "",

@@ -245,6 +245,7 @@ class Clouds:
         if calibrate:
             scales = scales * self._calibration(averages)
             terms = 2
+        extents = self._extents(averages.mass / totals[cloud])
         laplacians = []
         for k, rows in enumerate(self._rows(cols, values)):
             laplacians.append(
@@ -254,9 +255,21 @@ class Clouds:
                     generator=Generator(float(scales[k]), terms),
                     kind=self.kind,
                     sorted_frames=frames_of_clouds[k],
+                    extent=extents[k],
                 )
             )
         return Joined(tuple(laplacians))
+
+    def _extents(self, shares: Tensor) -> list[float]:
+        """The root mean square distance of the points of each cloud from its centre; ``shares``
+        (n,) of its mass."""
+        count = len(self.numbered.sizes)
+        points = self.numbered.points.double()
+        weights = shares.double()[:, None]
+        centres = sums_by(self.numbered.cloud, weights * points, count)
+        squares = (points - centres[self.numbered.cloud]).square().sum(dim=1, keepdim=True)
+        variances = sums_by(self.numbered.cloud, weights * squares, count)[:, 0]
+        return (self.radii * variances.sqrt()).tolist()
 
     def _calibration(self, averages: Averages) -> np.ndarray:
         """The constant c of each cloud, ``(clouds,)``."""

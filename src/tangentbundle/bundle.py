@@ -15,14 +15,14 @@ from .arrays import Array, ArrayKind, float_tensor, positive, positive_integer
 from .batch import laplacians_of_clouds
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
-from .edge_weights import EdgeWeights, KernelWeights, MeshWeights
+from .edge_weights import EdgeWeights, KernelWeights, MeshWeights, TuftedWeights
 from .errors import InvalidInputError
 from .geodesics import GeodesicSolver
 from .geometry.cloud import PointCloud
 from .geometry.dimension import DimensionRule, resolve_dimension
 from .geometry.frames import EstimatedFrames, PCASettings, TangentFrames, estimate_frames
 from .geometry.graph import NeighborGraph
-from .geometry.halfedges import check_faces
+from .geometry.halfedges import check_faces, check_soup
 from .geometry.holonomy import warn_of_holonomy
 from .geometry.kernels import Kernel, check_kernel
 from .geometry.known_frames import check_frames, latlon_frames
@@ -30,7 +30,10 @@ from .geometry.locality import warn_of_scale
 from .geometry.mesh import intrinsic_mesh
 from .geometry.scale import scale_from
 from .geometry.transport import Connection, connect, connect_with_gradients
+from .geometry.tufted import tufted_mesh
 from .manifolds import Sphere
+from .meshes import read_mesh
+from .meshes.triangles import warn_of_seams
 from .operators import Calibration, Joined, Laplacian, Normalization
 from .parallel import threads_by_size
 from .sheaf import Sheaf
@@ -278,16 +281,19 @@ class TangentBundle(BundleSignals):
     @classmethod
     @threads_by_size
     def from_mesh(
-        cls, vertices: Array, faces: Array, *, frames: Array | None = None
+        cls, mesh: Any, faces: Any = None, *, frames: Array | None = None
     ) -> TangentBundle:
         r"""The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex
-        numbers.
+        numbers; or a mesh of trimesh, PyVista, meshio or Open3D, or a file. ``meshes.read_mesh``
+        says what is read; polygons are split into triangles.
 
         Its Laplacian is that of the surface the triangles form, :math:`\Delta = A^{-1}(S - D)` with
         cotangent weights of the intrinsic Delaunay triangulation, transport by tangent angles, and
         vertex areas A as mass. There is no kernel; ``eps`` is the mean squared edge length.
         Triangles that run the other way are turned over. Edges with more than two triangles,
-        surfaces that are not orientable and vertices without triangles are refused.
+        surfaces that are not orientable and vertices without triangles are refused:
+        ``meshes.cut_sheets`` cuts a mesh where it is no surface, and functions need no surface, see
+        ``scalar_from_mesh``.
 
         ``frames`` are tangent bases ``(n, 3, 2)``, by default perpendicular to the area-weighted
         normals.
@@ -308,22 +314,64 @@ class TangentBundle(BundleSignals):
         TangentBundle(6 points in R^3, dim=2, rank=2, mesh of 8 triangles, 0 boundary edges,
         0 edges flipped)
         """
-        kind = float_tensor(vertices, "vertices")[1]
-        cloud = PointCloud.on_cpu(vertices, "vertices")
+        source = read_mesh(mesh, faces)
+        kind = float_tensor(source.vertices, "vertices")[1]
+        cloud = PointCloud.on_cpu(source.vertices, "vertices")
         bases = None
         if frames is not None:
             checked = check_frames(frames, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
             bases = checked.cpu()[cloud.curve_order]
-        triangles = check_faces(faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
-        mesh = intrinsic_mesh(cloud, triangles, bases, kind.dtype)
+        triangles = check_faces(source.faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+        if not source.is_cut:
+            warn_of_seams(cloud.in_user_order(cloud.points).numpy(), triangles)
+        surface = intrinsic_mesh(cloud, triangles, bases, kind.dtype)
         return cls(
             cloud=cloud,
-            sorted_graph=mesh.graph,
-            connection=mesh.connection,
-            weights=MeshWeights.of(mesh),
+            sorted_graph=surface.graph,
+            connection=surface.connection,
+            weights=MeshWeights.of(surface),
             dim=2,
             kind=kind,
-            tangent_frames=TangentFrames(mesh.frames),
+            tangent_frames=TangentFrames(surface.frames),
+        )
+
+    @classmethod
+    @threads_by_size
+    def scalar_from_mesh(cls, mesh: Any, faces: Any = None) -> TangentBundle:
+        r"""Functions on any triangles: the trivial line bundle over the vertices ``(n, 3)`` of
+        triangles ``(f, 3)``, which need not form a surface. Meshes of other libraries and files are
+        read as by ``from_mesh``.
+
+        Edges may have three triangles and more, parts may meet in a vertex, triangles may run
+        either way, form a Möbius band, or have no area. The Laplacian is that of the tufted cover
+        (Sharp and Crane, 2020): cotangent weights that are never negative, areas as mass, and
+        natural (Neumann) conditions at boundaries. It is zero at vertices that no triangle has, of
+        which a ``MeshRepairWarning`` tells. Vertices at one place with different numbers are not
+        connected.
+
+        Fields need a surface: ``from_mesh``.
+
+        >>> import tangentbundle as tb
+        >>> vertices = np.concatenate([np.eye(3), -np.eye(3)])
+        >>> faces = [[0, 1, 2], [0, 1, 5], [0, 1, 3], [3, 4, 2]]  # edge 01 has three triangles
+        >>> lap = tb.TangentBundle.scalar_from_mesh(vertices, faces).laplacian()
+        >>> bool(abs(lap @ np.ones((6, 1, 1))).max() < 1e-12), bool((lap.mass > 0).all())
+        (True, True)
+        """
+        source = read_mesh(mesh, faces)
+        kind = float_tensor(source.vertices, "vertices")[1]
+        cloud = PointCloud.on_cpu(source.vertices, "vertices")
+        triangles = check_soup(source.faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+        if not source.is_cut:
+            warn_of_seams(cloud.in_user_order(cloud.points).numpy(), triangles)
+        cover = tufted_mesh(cloud, triangles)
+        return cls(
+            cloud=cloud,
+            sorted_graph=cover.graph,
+            connection=Connection.identity(cover.graph, kind.dtype),
+            weights=TuftedWeights.of(cover),
+            dim=2,
+            kind=kind,
         )
 
     def scalar(self) -> TangentBundle:
@@ -480,7 +528,18 @@ class TangentBundle(BundleSignals):
         On a mesh there is no kernel, and both arguments are refused:
         :math:`\Delta = A^{-1}(S - D)`, see ``from_mesh``.
         """
-        return self.weights.laplacian(self, calibrate, terms)
+        laplacian = self.weights.laplacian(self, calibrate, terms)
+        return replace(laplacian, extent=self._extent(laplacian))
+
+    def _extent(self, laplacian: Laplacian) -> float:
+        """The length in whose units the Laplacian is dimensionless; that of the points that do not
+        move."""
+        fixed = self.detach()
+        with outside_transforms():
+            if fixed is not self:
+                return fixed.cloud.extent(fixed.sorted_masses())
+            mass = laplacian.mass.to(self.cloud.device, torch.float64)
+            return self.cloud.extent(mass[self.cloud.curve_order])
 
     @threads_by_size
     def graph_laplacian(self, normalization: Normalization) -> Laplacian:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,8 +15,10 @@ from .arrays import Array, positive_integer
 from .errors import InvalidInputError
 from .geometry.frames import median
 from .geometry.kernels import Kernel
-from .geometry.mesh import IntrinsicMesh, Triangulation
+from .geometry.mesh import IntrinsicMesh, IntrinsicTriangles, Triangulation
 from .geometry.stencils import Stencils, positive_stencils, tangent_steps
+from .geometry.tufted import TuftedMesh
+from .meshes import Triangles
 from .operators import Calibration, Laplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
@@ -29,11 +31,14 @@ if TYPE_CHECKING:
 class EdgeWeights(ABC):
     """Weights of the edges of a bundle, the masses of its points, and its Laplacian.
 
-    ``eps`` is a squared length: that of the neighbourhoods.
+    ``eps`` is a squared length: that of the neighbourhoods. ``heat_spacings`` is the root of the
+    time that heat takes to find geodesics, in mean steps of the stencils.
     """
 
     eps: float
+    heat_spacings: ClassVar[float]
     mesh: Triangulation | None
+    intrinsic: IntrinsicTriangles | None
 
     @abstractmethod
     def of_edges(self, bundle: TangentBundle) -> Tensor:
@@ -77,6 +82,8 @@ class KernelWeights(EdgeWeights):
     eps: float
 
     mesh = None
+    intrinsic = None
+    heat_spacings = 2.0  # with one, heat notices the single points; with four it takes other ways
 
     def of_edges(self, bundle: TangentBundle) -> Tensor:
         return self.kernel(bundle.sorted_graph.distances / self.eps**0.5)
@@ -128,13 +135,16 @@ class MeshWeights(EdgeWeights):
     """Cotangents of the intrinsic Delaunay triangulation, and areas of the vertices.
 
     Attributes: ``cotangents`` (e,) and ``areas`` (n,) along the curve; ``mesh``, the triangles that
-    they come from; ``eps``, the mean squared edge length.
+    they come from, and ``intrinsic``, those after the flips; ``eps``, the mean squared edge length.
     """
 
     cotangents: Tensor
     areas: Tensor
     mesh: Triangulation
+    intrinsic: IntrinsicTriangles
     eps: float
+
+    heat_spacings = 1.0  # as Crane, Weischedel and Wardetzky (2013) advise
 
     @classmethod
     def of(cls, mesh: IntrinsicMesh) -> MeshWeights:
@@ -143,6 +153,7 @@ class MeshWeights(EdgeWeights):
             cotangents=mesh.cotangents,
             areas=mesh.areas,
             mesh=mesh.triangulation,
+            intrinsic=mesh.intrinsic,
             eps=float(mesh.graph.distances.square().mean()),
         )
 
@@ -171,7 +182,9 @@ class MeshWeights(EdgeWeights):
         )
 
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
-        return type(bundle).from_mesh(points, self.mesh.faces, frames=frames)
+        return type(bundle).from_mesh(
+            Triangles(points, self.mesh.faces, is_cut=True), frames=frames
+        )
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"mesh of {self.mesh}"
@@ -185,20 +198,82 @@ class MeshWeights(EdgeWeights):
     def laplacian(
         self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
     ) -> Laplacian:
-        if calibrate is not True or terms is not None:
-            raise InvalidInputError(
-                "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
-                "Leave them out, or use TangentBundle.from_points on the vertices."
-            )
-        return area_laplacian(
-            bundle.sorted_graph,
-            bundle.connection,
-            weights=self.cotangents,
-            areas=self.areas,
-            curve_order=bundle.cloud.curve_order,
-            kind=bundle.kind,
-            frames=bundle.sorted_frame_matrices(),
+        return _mesh_laplacian(bundle, self.cotangents, self.areas, calibrate, terms)
+
+
+@dataclass(frozen=True, eq=False)
+class TuftedWeights(EdgeWeights):
+    """Weights for functions on any triangles: cotangents and areas of the intrinsic Delaunay
+    triangulation of the tufted cover.
+
+    Attributes: ``cotangents`` (e,), none of them negative, and ``areas`` (n,) along the curve;
+    ``mesh``, the triangles that they come from; ``eps``, the mean squared edge length.
+    """
+
+    cotangents: Tensor
+    areas: Tensor
+    mesh: Triangulation
+    eps: float
+
+    intrinsic = None
+
+    @classmethod
+    def of(cls, mesh: TuftedMesh) -> TuftedWeights:
+        """Those of a mesh."""
+        return cls(
+            cotangents=mesh.cotangents,
+            areas=mesh.areas,
+            mesh=mesh.triangulation,
+            eps=float(mesh.graph.distances.square().mean()),
         )
+
+    def stencils(self, bundle: TangentBundle, frames: Tensor) -> Stencils:
+        raise InvalidInputError(
+            "geodesics need tangent planes, and this bundle is one of functions.",
+            "Use TangentBundle.from_mesh(mesh).",
+        )
+
+    def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
+        triangles = Triangles(points, self.mesh.faces, is_cut=True)
+        return type(bundle).scalar_from_mesh(triangles)
+
+    def describe(self, bundle: TangentBundle) -> str:
+        return f"functions on a mesh of {self.mesh}"
+
+    def of_edges(self, bundle: TangentBundle) -> Tensor:
+        return self.cotangents
+
+    def masses(self, bundle: TangentBundle) -> Tensor:
+        return self.areas
+
+    def laplacian(
+        self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
+    ) -> Laplacian:
+        return _mesh_laplacian(bundle, self.cotangents, self.areas, calibrate, terms)
+
+
+def _mesh_laplacian(
+    bundle: TangentBundle,
+    cotangents: Tensor,
+    areas: Tensor,
+    calibrate: Calibration | bool,
+    terms: int | None,
+) -> Laplacian:
+    """The Laplacian of a mesh; the last two arguments must have their defaults."""
+    if calibrate is not True or terms is not None:
+        raise InvalidInputError(
+            "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
+            "Leave them out, or use TangentBundle.from_points on the vertices."
+        )
+    return area_laplacian(
+        bundle.sorted_graph,
+        bundle.connection,
+        weights=cotangents,
+        areas=areas,
+        curve_order=bundle.cloud.curve_order,
+        kind=bundle.kind,
+        frames=bundle.sorted_frame_matrices(),
+    )
 
 
 def _assembled(bundle: TangentBundle, averages: Averages, *, scale: float, terms: int) -> Laplacian:

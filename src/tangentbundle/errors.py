@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -232,7 +232,15 @@ class UndeterminedError(TangentBundleError, ValueError):
 
 
 class NotManifoldError(InvalidInputError):
-    """The triangles of a mesh do not form an oriented surface."""
+    """The triangles of a mesh do not form an oriented surface; ``edges`` are pairs of vertices
+    between which they do not."""
+
+    edges: tuple[tuple[int, int], ...] = ()
+
+    def at_edges(self, edges: Iterable[Iterable[int]]) -> Self:
+        """The same error, with the edges ``(k, 2)``."""
+        self.edges = tuple((int(tail), int(head)) for tail, head in edges)
+        return self
 
 
 class MemoryLimitError(TangentBundleError, MemoryError):

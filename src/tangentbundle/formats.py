@@ -33,7 +33,9 @@ class Format:
         names: what people call it; several if one module reads several.
         suffixes: of its files, in lower case.
         module: of ``tangentbundle.io``.
+        holds_meshes: whether a file is a mesh, which need not have vectors.
         holds_times: whether a file holds fields of several times.
+        needs_dates: whether these times must have dates, as in tables, which have a row for each.
         holds_datasets: whether a file is an xarray dataset: it has dimensions to select from, a
             pattern may stand for several files, and it can be worked on in blocks.
     """
@@ -41,7 +43,9 @@ class Format:
     names: tuple[str, ...]
     suffixes: tuple[str, ...]
     module: str
+    holds_meshes: bool = False
     holds_times: bool = False
+    needs_dates: bool = False
     holds_datasets: bool = False
 
     def read(self, path: Path, request: Request) -> Field:
@@ -59,6 +63,11 @@ class Format:
                 f"{path.suffix} files hold one field, but there are {count}.",
                 "Write .nc, .zarr or .npz.",
             )
+        if count > 1 and self.needs_dates and field.times is None:
+            raise OutputError(
+                f"{path.suffix} files without dates hold one field, but there are {count}.",
+                "Write .nc, .zarr or .npz.",
+            )
         check = getattr(self._functions(), "check_output", None)
         if check is not None:
             check(field, path)
@@ -68,10 +77,32 @@ class Format:
 
 
 FORMATS = (
-    Format(("CSV",), (".csv", ".txt", ".tsv"), "csv_files"),
-    Format(("Parquet",), (".parquet", ".pq"), "parquet_files"),
+    Format(
+        ("CSV",),
+        (".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz", ".zip"),
+        "csv_files",
+        holds_times=True,
+        needs_dates=True,
+    ),
+    Format(
+        ("Excel", "OpenDocument"),
+        (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"),
+        "spreadsheets",
+    ),
+    Format(
+        ("Parquet",),
+        (".parquet", ".pq"),
+        "parquet_files",
+        holds_times=True,
+        needs_dates=True,
+    ),
     Format(("NPZ",), (".npz",), "npz_files", holds_times=True),
-    Format(("PLY", "OBJ", "STL", "VTK"), (".ply", ".obj", ".stl", ".vtk", ".vtu"), "mesh_files"),
+    Format(
+        ("PLY", "OBJ", "STL", "VTK", "XDMF", "glTF"),
+        (".ply", ".obj", ".stl", ".vtk", ".vtu", ".vtp", ".xdmf", ".xmf", ".gltf", ".glb"),
+        "mesh_files",
+        holds_meshes=True,
+    ),
     Format(
         ("NetCDF", "Zarr"),
         (".nc", ".nc4", ".cdf", ".zarr"),
@@ -85,7 +116,7 @@ FORMATS = (
 def format_of(path: Path) -> Format:
     """The format of a file, by its suffix."""
     for file_format in FORMATS:
-        if path.suffix.lower() in file_format.suffixes:
+        if path.name.lower().endswith(file_format.suffixes):
             return file_format
     known = [suffix for file_format in FORMATS for suffix in file_format.suffixes]
     raise InvalidInputError(
@@ -98,7 +129,7 @@ def format_names() -> str:
     """The names of all formats, for help.
 
     >>> format_names()
-    'CSV, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr'
+    'CSV, Excel, OpenDocument, Parquet, NPZ, PLY, OBJ, STL, VTK, XDMF, glTF, NetCDF or Zarr'
     """
     names = [name for file_format in FORMATS for name in file_format.names]
     return f"{', '.join(names[:-1])} or {names[-1]}"

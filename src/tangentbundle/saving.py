@@ -96,7 +96,8 @@ def _build(
     weights = {}
     for name, tensor in tensors.items():
         if not name.startswith(TENSOR_PREFIX):
-            weights[name] = tensor
+            # aligned in memory as it was, not as in the file: sums are the same, bit by bit
+            weights[name] = tensor.clone()
     _check_weights(net, weights)
     net.load_state_dict(weights, assign=True)
     return net

@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from tangentbundle import FieldDenoiser, FieldInterpolator, Heat, TangentBundle, plot
 from tangentbundle.datasets import WindData, load_wind
-from tangentbundle.earth.covariances import planetary_model
+from tangentbundle.earth.covariances import Earth
 from tangentbundle.manifolds import Torus
 
 STATIONS = 200
@@ -80,7 +80,7 @@ def fill_wind() -> WindExample:
     measured = truth[stations]
     inverse_distance = KNeighborsRegressor(STATIONS, algorithm="brute", weights=inverse_square)
     thin_plate = RBFInterpolator(places, measured)
-    interpolator = planetary_model(FieldInterpolator, 0)
+    interpolator = FieldInterpolator(manifold=Earth())
     answers = {
         "inverse distance": inverse_distance.fit(places, measured).predict(wind.points),
         "thin plate": thin_plate(wind.points),

@@ -56,6 +56,7 @@ Workers = Annotated[
 ]
 
 _column = partial(typer.Option, rich_help_panel="Columns and rows")
+_layout = partial(typer.Option, rich_help_panel="How a table is written")
 _display = partial(typer.Option, rich_help_panel="Display")
 
 
@@ -81,6 +82,15 @@ class Reading:
     select: Annotated[
         list[str] | None, _column(help="value of a NetCDF or Zarr dimension, such as level=500")
     ] = None
+    encoding: Annotated[
+        str,
+        _layout(help="of text, such as cp1252 or utf-16; all of these are found by default"),
+    ] = ""
+    separator: Annotated[str, _layout(help="sign between cells; also: tab, space")] = ""
+    decimal: Annotated[str, _layout(help="decimal sign: . or ,")] = ""
+    thousands: Annotated[str, _layout(help="sign between groups of digits")] = ""
+    comment: Annotated[str, _layout(help="sign at the beginning of lines that are no rows")] = ""
+    sheet: Annotated[str, _layout(help="name of the sheet of a workbook")] = ""
     up: Annotated[
         str,
         _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z"),
@@ -99,6 +109,23 @@ class Reading:
             needs_vectors=needs_vectors,
             select=self._selected(),
             up=self.up,
+            layout=self.layout(),
+        )
+
+    def layout(self) -> tb.io.Layout:
+        """How a table is written, as far as options say it."""
+        for name in ("decimal", "thousands"):
+            if len(getattr(self, name)) > 1:
+                raise InvalidInputError(
+                    f"expected one sign for --{name}, got {getattr(self, name)!r}."
+                )
+        return tb.io.Layout(
+            encoding=self.encoding,
+            separator=self.separator,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            comment=self.comment,
+            sheet=self.sheet,
         )
 
     def _selected(self) -> dict[str, str]:
@@ -148,6 +175,12 @@ class Display:
     ] = False
     quiet: Annotated[bool, _display("--quiet", "-q", help="print only errors")] = False
     debug: Annotated[bool, _display("--debug", help="show tracebacks")] = False
+    digits: Annotated[
+        int | None,
+        _display(
+            min=0, help="decimals in tables of text; by default as many as the noise justifies"
+        ),
+    ] = None
     report: Annotated[
         Path | None, _display(help="also write an interactive report to this .html file")
     ] = None

@@ -28,6 +28,7 @@ from .options import (
     Std,
     Workers,
 )
+from .plain_words import Errors, describe_denoised, describe_interpolated, guesses_in_words
 
 FIELDS_AT_ONCE = 8
 """Fields in a block of time. A fit takes seconds, and an interrupted run loses its unfinished
@@ -37,7 +38,7 @@ MAX_MODEL_NAME = 60
 """Columns of the names of models on a terminal."""
 
 MAX_MODELS = 5
-"""Models in the table of scores."""
+"""Models in the table of weights."""
 
 
 def denoise(
@@ -82,20 +83,22 @@ def denoise(
     with steps(1, display) as step:
         step("reading")
         field = read_input(result, file, reading, display, dim=dim, output=output)
+    errors = Errors()
     with naming_rows(field):
         estimator = new_estimator(tb.FieldDenoiser, field, dim, seed)
         result.after = predict_each(
-            result, estimator, field, field, noise=noise, std=std, display=display
+            result, estimator, field, field, errors, noise=noise, std=std, display=display
         )
         dimension = estimator.frames_.shape[2]
         result.add("dimension", str(dimension), dimension=dimension)
         _note_if_unchanged(result, field, result.after)
-    write_output(result, result.after, output)
+        describe_denoised(result, field, errors, result.data["noise"], noise is not None)
+    write_output(result, result.after, output, display, result.data["noise"])
     return result
 
 
 def _note_if_unchanged(result: Result, before: tb.io.Field, after: tb.io.Field) -> None:
-    """Say so if the best model gives back the data."""
+    """Say so if the models give back the data."""
     change = abs(after.vectors - before.vectors).max()
     if change <= 1e-6 * abs(before.vectors).max():
         result.note(
@@ -171,17 +174,20 @@ def interpolate(
     result.read("at", f"{at.name}: {target}", places=len(target.space))
     for note in target.notes:
         result.note(f"{at.name}: {note}")
-    tb.io.check_output(target, output, len(field))
+    tb.io.check_output(replace(target, times=field.times), output, len(field))
+    errors = Errors()
     with naming_rows(field):
         estimator = new_estimator(tb.FieldInterpolator, field, dim, seed, **learned)
         result.after = predict_each(
-            result, estimator, field, target, noise=noise, std=std, display=display
+            result, estimator, field, target, errors, noise=noise, std=std, display=display
         )
+        guesses = guesses_in_words(estimator, field, target, errors)
+        describe_interpolated(result, field, target, errors, guesses)
     if result.after.std is not None:
         mean = float(result.after.std.mean())
         text = f"{format_value(mean, field)} on average"
         result.add("standard deviation", text, mean_std=mean)
-    write_output(result, result.after, output)
+    write_output(result, result.after, output, display, result.data["noise"])
     return result
 
 
@@ -221,9 +227,7 @@ def new_estimator(kind: Any, field: tb.io.Field, dim: int | None, seed: int, **l
     """Create an estimator for the space of a field; on the globe its covariances include bands of
     latitude."""
     if isinstance(field.space, tb.spaces.Globe):
-        from tangentbundle.earth.covariances import planetary_model
-
-        return planetary_model(kind, seed).set_params(**learned)
+        return kind(manifold=tb.earth.Earth(), random_state=seed, **learned)
     return kind(dim=dim or field.space.dim, random_state=seed, **learned)
 
 
@@ -243,13 +247,14 @@ def predict_each(
     estimator: Any,
     field: tb.io.Field,
     target: tb.io.Field,
+    errors: Errors,
     *,
     noise: float | None,
     std: bool,
     display: Display = SILENT,
 ) -> tb.io.Field:
     """Fit to the field of each time, predict at the points of ``target``, and describe the fit in
-    the result.
+    the result; add what is known of its errors.
 
     ``noise`` is a standard deviation; the default is that of the field if known, otherwise it is
     estimated.
@@ -262,15 +267,20 @@ def predict_each(
     means = []
     deviations = []
     levels = []
-    if estimator.covariance is not None:
+    if isinstance(field.space, tb.spaces.Globe):
         result.note(
             "latitude and longitude: covariances for a planet, with and without bands of latitude"
         )
     with steps(count, display) as step:
         for number, vectors in enumerate(field.vectors, start=1):
             step(f"comparing models on field {number} of {count}")
-            estimator.fit(field.space.points, vectors, noise_std=known)
+            measured = field.measured(number - 1)
+            at_measured = known
+            if isinstance(known, np.ndarray):
+                at_measured = known[measured]
+            estimator.fit(field.space.points[measured], vectors[measured], noise_std=at_measured)
             levels.append(float(estimator.noise_))
+            errors.add(estimator, field.space.points[measured], vectors[measured])
             if std:
                 mean, covariance = estimator.predict(target.space.points, return_cov=True)
                 deviations.append(target.space.std_of_components(covariance))
@@ -286,6 +296,7 @@ def predict_each(
         units=field.units,
         times=field.times,
         axes=field.axes,
+        clock=field.clock,
         wind=field.wind if names == field.names else (),
     )
     return like_input.with_vectors(np.stack(means), std=np.stack(deviations) if std else None)
@@ -294,7 +305,7 @@ def predict_each(
 def _describe_fit(
     result: Result, estimator: Any, field: tb.io.Field, level: float, *, is_known: bool
 ) -> None:
-    """Say what became of the normal component, the noise, and which model was chosen."""
+    """Say what became of the normal component, the noise, and the weights of the models."""
     exact = estimator.manifold is not None
     text = "removed: the manifold is known" if exact else "smoothed: tangent spaces are estimated"
     result.add("normal component", text, normal_removed=exact)
@@ -302,30 +313,27 @@ def _describe_fit(
     text = f"{format_value(level, field)} in each component ({origin})"
     result.add("noise", text, noise=level)
     count = len(field)
-    add_scores(result, estimator, f" (last of {count} fields)" if count > 1 else "")
+    add_weights(result, estimator, f" (last of {count} fields)" if count > 1 else "")
 
 
-def add_scores(result: Result, estimator: Any, which: str = "") -> None:
-    """Show the selected model and a table of the best models."""
-    rows = estimator.scores_
+def add_weights(result: Result, estimator: Any, which: str = "") -> None:
+    """Show the weights of the models."""
     body = []
-    for row in rows[:MAX_MODELS]:
-        name = row.name
+    for model, weight in zip(estimator.models_, estimator.weights_, strict=True):
+        name = model.name
         if len(name) > MAX_MODEL_NAME:
             name = name[: MAX_MODEL_NAME - 3] + "..."
-        scores = [f"{value:.2f}" for value in (row.score, row.margin, row.margin_error)]
-        body.append([name, *scores, f"{row.noise:.3g}", f"{row.seconds:.2f} s"])
-    notes = "Score: mean leave-one-out log density of a vector."
-    if len(rows) > MAX_MODELS:
-        notes += f" {len(rows) - MAX_MODELS} more have lower scores."
+        if weight > 0:
+            body.append([name, f"{weight:.0%}"])
     result.table = Table(
-        title=f"Model comparison{which}",
-        header=["model", "score", "margin", "standard error", "noise", "time"],
-        body=body,
-        notes=notes,
+        title=f"Models{which}",
+        header=["model", "weight"],
+        body=body[:MAX_MODELS],
+        notes="Weights maximise the log density of vectors that are left out.",
     )
-    scores_by_model = {row.model: row.score for row in rows}
-    result.add("model", body[0][0], model=rows[0].model, scores=scores_by_model)
+    weights = estimator.weights_.tolist()
+    weight_of = {str(model): w for model, w in zip(estimator.models_, weights, strict=True)}
+    result.add("model", body[0][0], model=str(estimator.models_[0]), weights=weight_of)
 
 
 def format_value(value: float, field: tb.io.Field) -> str:

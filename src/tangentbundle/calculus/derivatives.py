@@ -7,6 +7,7 @@ transport.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -97,6 +98,38 @@ class LinearMap(LinearOperator):
 
     def __neg__(self) -> LinearMap:
         return replace(self, matrix=-1.0 * self.matrix)
+
+    def scaled(self, factors: Tensor) -> LinearMap:
+        """The map with its output at each point times a number, ``factors`` (n,) in the user's
+        order."""
+        row_ends = self.matrix.crow_indices()
+        rows = torch.repeat_interleave(row_ends.diff())
+        of_rows = factors.to(self.mass)[self.curve_order].repeat_interleave(self.out_rank)
+        values = of_rows[rows] * self.matrix.values()
+        matrix = sparse_csr(row_ends, self.matrix.col_indices(), values, self.shape)
+        return replace(self, matrix=matrix)
+
+    @classmethod
+    def join(cls, maps: Sequence[LinearMap]) -> LinearMap:
+        """The maps of several clouds as one, block by block; the mass of each sums to one."""
+        num_points = np.cumsum([0, *[part.num_points for part in maps]])
+        num_entries = np.cumsum([0, *[len(part.matrix.values()) for part in maps]])
+        row_ends = [maps[0].matrix.crow_indices()[:1]]
+        columns = []
+        orders = []
+        for number, part in enumerate(maps):
+            row_ends.append(part.matrix.crow_indices()[1:] + int(num_entries[number]))
+            first_point = int(num_points[number])
+            columns.append(part.matrix.col_indices() + part.in_rank * first_point)
+            orders.append(part.curve_order + first_point)
+        total = int(num_points[-1])
+        matrix = sparse_csr(
+            torch.cat(row_ends),
+            torch.cat(columns),
+            torch.cat([part.matrix.values() for part in maps]),
+            (total * maps[0].out_rank, total * maps[0].in_rank),
+        )
+        return cls(matrix, torch.cat(orders), torch.cat([part.mass for part in maps]))
 
     @cached_property
     def T(self) -> LinearMap:

@@ -106,10 +106,10 @@ class DirectionField:
         >>> index.tolist()
         [0.5, 0.5, 0.5, 0.5]
         """
-        mesh = self.bundle.weights.mesh
-        if mesh is not None:
+        triangles = self.bundle.weights.intrinsic
+        if triangles is not None:
             return singular_triangles(
-                self.bundle, mesh.intrinsic, self._powers(), order=self.order, euler=euler
+                self.bundle, triangles, self._powers(), order=self.order, euler=euler
             )
         return singular_points(self.bundle, self.powers, order=self.order, euler=euler)
 

@@ -15,7 +15,6 @@ from ..parallel import threads_by_size
 from .alignment import Alignment
 from .field import DirectionField
 
-
 TOLERANCE = 1e-6
 """Residual of the first eigenfield, in units of an average: that of its energy is the square. On
 symmetric surfaces many eigenvalues nearly agree, and less takes long."""

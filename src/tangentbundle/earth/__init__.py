@@ -10,6 +10,7 @@ from ..errors import UnitsError
 from ..units import in_metres
 
 if TYPE_CHECKING:
+    from .covariances import Earth
     from .fields import (
         decompose,
         denoise,
@@ -33,6 +34,7 @@ NUMBER = r"(?:\d*\.?\d+|\d+\.)(?:e[+-]?\d+)?"
 HOMES = {
     "BlockScores": "observations",
     "Blocks": "observations",
+    "Earth": "covariances",
     "Grid": "grid",
     "Kriging": "regrid",
     "Regridder": "regrid",
@@ -53,6 +55,7 @@ __all__ = [
     "RADIUS",
     "BlockScores",
     "Blocks",
+    "Earth",
     "Grid",
     "Kriging",
     "Regridder",

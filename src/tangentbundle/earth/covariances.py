@@ -17,14 +17,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from ..errors import InvalidInputError
-from ..estimators.covariance import Covariance, Matern, Pairs, Sites, helmholtz_covariance
-from ..manifolds import Sphere
+from ..estimators.covariance import (
+    Covariance,
+    Matern,
+    Parameter,
+    Role,
+    helmholtz_covariance,
+)
+from ..estimators.sites import SQUARE_FLOOR, Pairs, Sites
+from ..estimators.stacking import surface_covariances
+from ..manifolds import Manifold, Sphere
+from ..manifolds.base import Landmarks
 
 
 @dataclass(frozen=True)
@@ -36,31 +44,36 @@ class Bands(Covariance):
         if (ambient_dim, dim) != (3, 2) or not oriented:
             raise InvalidInputError(
                 f"{type(self).__name__}() needs an oriented surface in space, but here D = "
-                f"{ambient_dim}, d = {dim}. Give manifold=Sphere(2), or leave it out."
+                f"{ambient_dim}, d = {dim}. Give manifold=earth.Earth(), or leave it out."
             )
 
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        return {"amplitude": -1.0, "length": -1.0, "stretch": 1.5}
+    def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
+        return (
+            Parameter("amplitude", 0.37, Role.AMPLITUDE),
+            Parameter("length", 0.37, Role.LENGTH),
+            Parameter("stretch", 4.5, Role.RATIO),
+        )
 
     @abstractmethod
     def field(self, sites: Sites) -> Tensor:
         """What is multiplied, at each site ``(..., n, p)``."""
 
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        a, b = (sites.points[..., 2] for sites in (pairs.a, pairs.b))
-        along = (a[..., :, None] - b[..., None, :]).square()[..., None, :, None, :]
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
+        amplitude, length, stretch = values
+        heights = pairs.a.points[..., 2]
+        other_heights = pairs.b.points[..., 2]
+        differences = heights[..., :, None] - other_heights[..., None, :]
+        along = differences.square()[..., None, :, None, :]
         across = (pairs.squares - along).clamp_min(0.0)
-        stretch = 1 + torch.exp(theta[2])
-        squares = (along + across / stretch.square() + 1e-16) * torch.exp(-2 * theta[1])
-        left, right = (
-            self.field(pairs.a).mT[..., :, :, None, None],
-            self.field(pairs.b).mT[..., None, None, :, :],
-        )
-        return torch.exp(2 * theta[0]) * Matern(1.5)(squares) * left * right
+        squares = along + across / (1 + stretch).square() + SQUARE_FLOOR
+        kernel = amplitude.square() * Matern(1.5)(squares / length.square())
+        left = self.field(pairs.a).mT[..., :, :, None, None]
+        right = self.field(pairs.b).mT[..., None, None, :, :]
+        return kernel * left * right
 
-    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
+    def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
         field = self.field(sites)
-        return torch.exp(2 * theta[0]) * field[..., :, None] * field[..., None, :]
+        return values[0].square() * field[..., :, None] * field[..., None, :]
 
 
 @dataclass(frozen=True)
@@ -88,8 +101,55 @@ def planetary() -> Covariance:
     return helmholtz_covariance() + Zonal() + Meridional()
 
 
-def planetary_model(kind: type, seed: int) -> Any:
-    """An estimator of that kind for winds and currents of the Earth."""
-    return kind(
-        manifold=Sphere(2), covariance=[planetary(), helmholtz_covariance()], random_state=seed
-    )
+class Earth(Manifold):
+    """The unit sphere whose third coordinate points to the north pole.
+
+    As ``manifold=`` of a field estimator it stands for the covariances ``planetary()`` and
+    ``helmholtz_covariance()``, and forecasts know which way east and the poles are.
+
+    >>> Earth().dim, Earth().ambient_dim
+    (2, 3)
+    """
+
+    def __init__(self) -> None:
+        self._sphere = Sphere(2)
+        self.dim = self._sphere.dim
+        self.ambient_dim = self._sphere.ambient_dim
+        self.volume = self._sphere.volume
+
+    def _sample(self, n, rng):
+        return self._sphere._sample(n, rng)
+
+    def frames(self, points) -> np.ndarray:
+        return self._sphere.frames(points)
+
+    def nearest(self, points) -> np.ndarray:
+        return self._sphere.nearest(points)
+
+    def transport(self, source, target) -> np.ndarray:
+        return self._sphere.transport(source, target)
+
+    def second_form(self, points, vectors) -> np.ndarray:
+        return self._sphere.second_form(points, vectors)
+
+    def landmarks(self, points) -> Landmarks:
+        """East and poleward, in which weather is alike on both sides of the equator, and the sine
+        of the latitude without its sign."""
+        unit = np.asarray(points) / np.linalg.norm(points, axis=1, keepdims=True)
+        longitude = np.arctan2(unit[:, 1], unit[:, 0])
+        height = unit[:, 2]
+        east = np.stack([-np.sin(longitude), np.cos(longitude), np.zeros_like(longitude)], axis=1)
+        north = np.cross(unit, east)
+        poleward = np.where(height[:, None] < 0, -north, north)
+        return Landmarks(np.stack([east, poleward], axis=2), np.abs(height))
+
+    def scalar_spectrum(self, k: int) -> np.ndarray:
+        return self._sphere.scalar_spectrum(k)
+
+    def vector_spectrum(self, k: int) -> np.ndarray:
+        return self._sphere.vector_spectrum(k)
+
+
+@surface_covariances.register
+def _(manifold: Earth) -> list[Covariance]:
+    return [planetary(), helmholtz_covariance()]

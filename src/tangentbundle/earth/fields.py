@@ -420,10 +420,10 @@ def denoise(
     estimator's random choices.
     """
     from ..estimators import FieldDenoiser
-    from .covariances import planetary_model
+    from .covariances import Earth
 
     fields = GridFields.of(ds, vectors)
-    kriging = Kriging(noise, planetary_model(FieldDenoiser, seed))
+    kriging = Kriging(noise, FieldDenoiser(manifold=Earth(), random_state=seed))
     regridder = Regridder(fields.ds, fields.ds, kriging, vectors=fields.names)
     denoised = regridder(fields.ds)
     names = list(fields.names)

@@ -79,9 +79,9 @@ class Kriging:
         from sklearn.base import clone
 
         from ..estimators import FieldInterpolator
-        from .covariances import planetary_model
+        from .covariances import Earth
 
-        return clone(self.estimator or planetary_model(FieldInterpolator, self.seed))
+        return clone(self.estimator or FieldInterpolator(manifold=Earth(), random_state=self.seed))
 
     def _noise_at(self, rows: np.ndarray, n: int) -> Any:
         """The standard errors at the points ``rows`` of n: a number, or one for each, or None."""

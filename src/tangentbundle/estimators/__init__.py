@@ -1,7 +1,6 @@
 """Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of
 points."""
 
-from .candidates import Candidates, Identity, NeighborMean
 from .classifier import ManifoldClassifier
 from .covariance import (
     Ambient,
@@ -13,23 +12,25 @@ from .covariance import (
     helmholtz_covariance,
 )
 from .fields import FieldDenoiser, FieldInterpolator
+from .neighbors import NearestVector, NeighborMean
 from .process import GaussianProcess
 from .spectral import SpectralFilter
+from .stacking import Stack
 
 __all__ = [
     "Ambient",
-    "Candidates",
     "Covariance",
     "CurlFree",
     "DivergenceFree",
     "FieldDenoiser",
     "FieldInterpolator",
     "GaussianProcess",
-    "Identity",
     "ManifoldClassifier",
     "Matern",
+    "NearestVector",
     "NeighborMean",
     "SpectralFilter",
+    "Stack",
     "Tangent",
     "helmholtz_covariance",
 ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from scipy.special import gammaincinv, ndtri
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import ArrayKind, finite, float_tensor, host, outside_functional_transform
@@ -27,11 +28,19 @@ from ..errors import (
     warn,
 )
 from ..parallel import one_thread, threads_by_size
-from .candidates import Candidates, default_models
 from .history import History
-from .observations import JITTER, Model, Observations, Places, Prediction, known_variances
+from .observations import JITTER, Observations, Places, known_variances
+from .prediction import Model, Prediction
 from .spectral import SpectralFilter
+from .stacking import Mixture, Stack, compared_densities, default_models
 from .tangents import TangentSpaces
+
+ONE_SIGMA = 0.6827
+"""The share of normal errors within one standard deviation."""
+
+CALIBRATION_RANGE = 1 / 3, 3.0
+"""Standard deviations are corrected by such factors at most: left-out errors of measurements say
+little about a field that is known much better than these."""
 
 
 @dataclass(eq=False, repr=False)
@@ -62,80 +71,57 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         ``noise_std`` is the known standard deviation of the noise of each component: a number or
         ``(n,)``. Without it one level for all points is estimated.
         """
-        for name, values in (("points", X), ("vectors", y)):
-            if isinstance(values, torch.Tensor):
-                outside_functional_transform(values, name)
-        points = of_kind(X, "points", self.on_devices)[0]
-        vectors = of_kind(y, "vectors", self.on_devices)[0]
-        X, y = _validated(self, points, vectors)
-        n, (more, history) = len(X), self._context(X)
-        self.spaces_ = TangentSpaces.of(np.concatenate([X, more]), self.dim, self.manifold)
-        self.frames_ = self.spaces_.frames[:n]
-        self.normal_share_ = check_tangent(y, np.einsum("nij,ni->nj", self.frames_, y))
-        self.center_, self.unit_ = X.mean(axis=0), float(np.sqrt(X.var(axis=0).sum())) or 1.0
-        self.scale_ = float(np.sqrt(np.mean(np.square(y)))) or 1.0
-        observations = Observations(
-            points=(X - self.center_) / self.unit_,
-            vectors=y / self.scale_,
-            frames=self.frames_,
-            exact=self.manifold is not None,
-            oriented=self.spaces_.oriented,
-            noise=known_variances(noise_std, n, self.scale_),
-            history=None
-            if history is None
-            else history.scaled(self.center_, self.unit_, 1 / self.scale_),
-            position_variance=self.spaces_.position_variance / self.unit_**2,
+        points, vectors = _validated(self, X, y, self.on_devices)
+        further_points, history = self._context(points)
+        self.spaces_ = TangentSpaces.of(
+            np.concatenate([points, further_points]), self.dim, self.manifold
         )
-        model = self._chosen_model(observations)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        self.frames_ = self.spaces_.frames[: len(points)]
+        self.normal_share_ = check_tangent(vectors, np.einsum("nij,ni->nj", self.frames_, vectors))
+        self.center_ = points.mean(axis=0)
+        self.unit_ = float(np.sqrt(points.var(axis=0).sum())) or 1.0
+        self.scale_ = float(np.sqrt(np.mean(np.square(vectors)))) or 1.0
+        observations = self._observations(points, vectors, noise_std, history)
+        model = self._model(observations)
         with one_thread():
-            self.posterior_ = model.fit(observations, rng)
-        self.scores_ = [
-            row._replace(noise=self.scale_ * row.noise) for row in self.posterior_.scores
-        ]
-        self._observations = observations
+            self.posterior_: Mixture = model.fit(observations)
+        self.models_ = [fit.model for fit in self.posterior_.fits]
+        self.weights_ = self.posterior_.weights
         self.noise_ = self.scale_ * self.posterior_.noise
-        if noise_std is None:
+        errors, variances = self._left_out_errors()
+        self.left_out_error_ = self.scale_ * float(np.sqrt(np.square(errors).sum(axis=1).mean()))
+        self._residuals = errors / np.sqrt(variances)
+        self._calibration = calibration(errors, variances, observations.measured_dim)
+        if noise_std is None and len(self.models_) > 1:  # a single model is the user's choice
             self._warn_if_no_field()
         return self
 
-    def _warn_if_no_field(self) -> None:
-        """Compare the best score with that of noise alone, of which it has the standard error
-        ``sqrt(k / 2 n)``.
+    def _observations(
+        self, points: np.ndarray, vectors: np.ndarray, noise_std: Any, history: History | None
+    ) -> Observations:
+        """In units in which points and vectors have size one."""
+        if history is not None:
+            history = history.scaled(self.center_, self.unit_, 1 / self.scale_)
+        count = len(points)
+        spaces = self.spaces_
+        return Observations(
+            points=(points - self.center_) / self.unit_,
+            vectors=vectors / self.scale_,
+            frames=self.frames_,
+            exact=self.manifold is not None,
+            oriented=spaces.oriented,
+            make_frames_left_out=partial(spaces.left_out, np.arange(count)),
+            noise=known_variances(noise_std, count, self.scale_),
+            history=history,
+            position_variance=spaces.position_variance / self.unit_**2,
+        )
 
-        Noise is isotropic, or has the vectors' second moments. The inverse of second moments of n
-        vectors with k components makes others ``n / (n - k - 1)`` times as unlikely.
-        """
-        found, best = self._observations, max((row.score for row in self.scores_), default=np.inf)
-        values = found.components(found.vectors, np.arange(len(found.vectors)))
-        n, k = values.shape
-        noise = k * np.log(np.square(values).mean() + JITTER) + k
-        if n > k + 1:
-            noise = min(
-                noise,
-                np.linalg.slogdet(values.T @ values / n + JITTER * np.eye(k))[1]
-                + k * n / (n - k - 1),
-            )
-        if best + 0.5 * (noise + k * np.log(2 * np.pi)) < np.sqrt(
-            k / (2 * min(n, Candidates.max_left_out))
-        ):
-            warn(
-                "left-out vectors are predicted no better than noise of their own size, "
-                f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on.",
-                NoInformationWarning,
-                remedy=Remedy(
-                    "Give {noise_std} if you know it, or more points, and check that vectors are "
-                    "in the order of the points.",
-                    noise_std=NO_EXAMPLE,
-                ),
-            )
-
-    def _chosen_model(self, observations: Observations) -> Model:
+    def _model(self, observations: Observations) -> Stack:
         if self.model is None:
-            alone = not (self.covariance is None or isinstance(self.covariance, Sequence))
-            return Candidates(
-                default_models(observations, [self.covariance] if alone else self.covariance)
-            )
+            covariances = self.covariance
+            if covariances is not None and not isinstance(covariances, Sequence):
+                covariances = [covariances]
+            return Stack(default_models(observations, covariances, self.manifold))
         if self.covariance is not None:
             raise InvalidInputError(
                 "give model= or covariance=, not both: a covariance makes a Gaussian process."
@@ -148,7 +134,56 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             raise InvalidInputError(
                 f"{self.model} has no use for a history. Leave it out, or use a Gaussian process."
             )
-        return self.model
+        if isinstance(self.model, Stack):
+            return self.model
+        return Stack([self.model])
+
+    def _left_out_errors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Errors of training vectors left out one at a time and their variances ``(m, D)``."""
+        observations = self.posterior_.observations
+        index = observations.compared
+        left_out: Prediction = self.posterior_.compared()
+        if observations.exact:
+            left_out = left_out.tangent(observations.frames[index])
+            left_out = left_out.widened(0.0, self._noise_across_manifold)
+        return observations.vectors[index] - left_out.mean, left_out.variances() + JITTER
+
+    @property
+    def _noise_across_manifold(self) -> float:
+        """The variance of the noise of components normal to a known manifold, none if measurements
+        are tangent to it."""
+        variance = self.posterior_.observations.normal_variance
+        return min(self.posterior_.noise**2, variance)
+
+    def _warn_if_no_field(self) -> None:
+        """Compare the log density of left-out vectors with that of noise alone, of which it has the
+        standard error ``sqrt(k / 2 n)``.
+
+        Noise is isotropic, or has the vectors' second moments. The inverse of second moments of n
+        vectors with k components makes others ``n / (n - k - 1)`` times as unlikely.
+        """
+        observations = self.posterior_.observations
+        density = compared_densities(self.posterior_.compared(), observations)
+        values = observations.vectors
+        if observations.exact:
+            values = np.einsum("nda,nd->na", observations.frames, values)
+        n, k = values.shape
+        noise = k * np.log(np.square(values).mean() + JITTER) + k
+        if n > k + 1:
+            moments = values.T @ values / n + JITTER * np.eye(k)
+            noise = min(noise, np.linalg.slogdet(moments)[1] + k * n / (n - k - 1))
+        noise_density = -0.5 * (noise + k * np.log(2 * np.pi))
+        if density.mean() - noise_density < np.sqrt(k / (2 * len(density))):
+            warn(
+                "left-out vectors are predicted no better than noise of their own size, "
+                f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on.",
+                NoInformationWarning,
+                remedy=Remedy(
+                    "Give {noise_std} if you know it, or more points, and check that vectors are "
+                    "in the order of the points.",
+                    noise_std=NO_EXAMPLE,
+                ),
+            )
 
     @threads_by_size
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):
@@ -157,6 +192,9 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         With ``return_std`` also its standard deviation ``(m, D)``, one for each ambient component,
         and with ``return_cov`` instead its covariances ``(m, D, D)``; they describe the field
         itself, or measurements of it if ``with_noise``.
+
+        All are calibrated by training vectors that were left out one at a time: 68 % of these lie
+        within one standard deviation of a measurement.
         """
         check_is_fitted(self, "posterior_")
         X, kind = of_kind(X, "points", self.on_devices)
@@ -164,40 +202,42 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         finite(float_tensor(X, "points")[0], "points")
         if kind.dtype == torch.float32:
             X = self._without_rounding(X)
-        spread = return_std or return_cov
-        found = self._predict(X, spread, with_noise)
-        field = kind.wrap(self.scale_ * found.mean)
+        prediction = self._predict(X, return_std or return_cov, with_noise)
+        field = kind.wrap(self.scale_ * prediction.mean)
+        factor = self._calibration * self.scale_
         if return_cov:
-            return field, kind.wrap(self.scale_**2 * found.covariances())
-        return (field, kind.wrap(self.scale_ * np.sqrt(found.variances()))) if return_std else field
+            return field, kind.wrap(factor**2 * prediction.covariances())
+        if return_std:
+            return field, kind.wrap(factor * np.sqrt(prediction.variances()))
+        return field
 
     def score(self, X, y, sample_weight=None):
         """The share of the vectors' variance that predictions explain, 1 - SSE/SST over all
         components."""
-        field = self.predict(X)
-        y, field = (
-            host(values.detach() if isinstance(values, torch.Tensor) else values, name)
-            for values, name in ((y, "y"), (field, "the prediction"))
-        )
+        field = host(self.predict(X), "the prediction")
+        if isinstance(y, torch.Tensor):
+            y = y.detach()
+        vectors = host(y, "y")
         from sklearn.metrics import r2_score  # slow to import
 
-        return r2_score(y, field, sample_weight=sample_weight, multioutput="variance_weighted")
+        return r2_score(
+            vectors, field, sample_weight=sample_weight, multioutput="variance_weighted"
+        )
 
     def _predict(self, X: np.ndarray, spread: bool, with_noise: bool) -> Prediction:
         far = self.spaces_.warn_if_far(X)
         places = Places((X - self.center_) / self.unit_, lambda: self.spaces_.at(X))
+        at_least = far.astype(float)  # far away the size of the data
         with one_thread():
-            found = self.posterior_.predict(places, spread)
-        if self.manifold is not None:
-            found = found.tangent(places.frames)
-        along = far.astype(float)  # far away at least the size of the data
-        across = np.zeros(len(X)) if self.manifold is not None else along
-        if with_noise:
-            along, across = (
-                along + self.posterior_.noise_along,
-                across + self.posterior_.noise_across,
-            )
-        return found.widened(along, across)
+            prediction: Prediction
+            if with_noise:
+                prediction = self.posterior_.measurements(places)
+            else:
+                prediction = self.posterior_.predict(places, spread)
+        if self.manifold is None:
+            return prediction.widened(at_least, at_least)
+        across = self._noise_across_manifold if with_noise else 0.0
+        return prediction.tangent(places.frames).widened(at_least, across)
 
     def _without_rounding(self, X: np.ndarray) -> np.ndarray:
         """Points ``(m, D)`` that came in single precision; those that are training points, rounded,
@@ -211,22 +251,21 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         is_copy = (nearest_points.astype(np.float32) == X).all(axis=1)
         return np.where(is_copy[:, None], nearest_points, X)
 
-    def _residuals(self, most: int = 512) -> np.ndarray:
-        """Errors of training vectors left out one at a time over their standard deviations, of at
-        most so many."""
-        n = len(self._observations.points)
-        index = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
-        with one_thread():
-            found = self.posterior_.left_out(index)
-        if self.manifold is not None:
-            found = found.tangent(self.frames_[index]).widened(0.0, self.posterior_.noise_across)
-        return (self._observations.vectors[index] - found.mean) / np.sqrt(
-            found.variances() + JITTER
-        )
-
-    def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
+    def _context(self, points: np.ndarray) -> tuple[np.ndarray, History | None]:
         """Further points of the manifold ``(s, D)``, without vectors, and past fields."""
-        return X[:0], None
+        return points[:0], None
+
+
+def calibration(errors: np.ndarray, variances: np.ndarray, dim: int) -> float:
+    """By which to multiply standard deviations so that 68 % of vectors lie as near to their
+    predictions as those of a normal distribution of ``dim`` components do.
+
+    Errors and variances of vectors are ``(m, D)``. It does not depend on the choice of axes.
+    """
+    sizes = np.sqrt(np.square(errors).sum(axis=1) / variances.sum(axis=1))
+    expected = np.sqrt(2 * gammaincinv(dim / 2, ONE_SIGMA) / dim)
+    low, high = CALIBRATION_RANGE
+    return float(np.clip(np.quantile(sizes, ONE_SIGMA) / expected, low, high))
 
 
 def of_kind(values: Any, name: str = "the input", alternative: str = "") -> tuple[Any, ArrayKind]:
@@ -243,14 +282,21 @@ def of_kind(values: Any, name: str = "the input", alternative: str = "") -> tupl
                 f"{kind.device}. Move all inputs there, x.cpu(){alternative}."
             )
         return tensor.detach().cpu().numpy(), kind
-    dtypes: Any = getattr(
-        values, "dtypes", getattr(values, "dtype", None)
-    )  # tables have one for each column
+    # tables have one dtype for each column
+    dtypes: Any = getattr(values, "dtypes", getattr(values, "dtype", None))
     single = all(dtype == np.float32 for dtype in np.atleast_1d(dtypes))
     return values, ArrayKind(False, torch.float32 if single else torch.float64, torch.device("cpu"))
 
 
-def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
+def _validated(
+    estimator: FieldEstimator, X: Any, y: Any, alternative: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points and vectors ``(n, D)`` as arrays, or a named error."""
+    for name, values in (("points", X), ("vectors", y)):
+        if isinstance(values, torch.Tensor):
+            outside_functional_transform(values, name)
+    X = of_kind(X, "points", alternative)[0]
+    y = of_kind(y, "vectors", alternative)[0]
     if y is None:
         raise InvalidInputError(
             "requires y to be passed, but the target y is None: give vectors (n, D)."
@@ -284,9 +330,9 @@ def _validated(estimator, X, y) -> tuple[np.ndarray, np.ndarray]:
 
 def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
     """Warn of points that lie so many times further from the median point than half of them."""
-    away = np.linalg.norm(X - np.median(X, axis=0), axis=1)
-    far = np.flatnonzero(away > ratio * np.median(away))
-    if len(far) and np.median(away) > 0:
+    distances = np.linalg.norm(X - np.median(X, axis=0), axis=1)
+    far = np.flatnonzero(distances > ratio * np.median(distances))
+    if len(far) and np.median(distances) > 0:
         warn(
             f"{len(far)} of {len(X)} points (first: {far[0]}, counted from 0) lie more than "
             f"{ratio:.0f} times as far from the centre as half of the points do, and determine "
@@ -313,3 +359,22 @@ def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
             NotTangentWarning,
         )
     return share
+
+
+def share(level: Any) -> float:
+    """The level of an interval, checked."""
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise InvalidInputError(
+            f"level must be a share between 0 and 1, such as 0.9, got {level!r}."
+        )
+    return float(level)
+
+
+def tail(level: float, residuals: np.ndarray) -> float:
+    """Half the width of a central interval: the conformal quantile of standardised residuals, or
+    the Gaussian one."""
+    sizes = np.sort(np.abs(np.ravel(residuals)))
+    rank = int(np.ceil((len(sizes) + 1) * level))
+    if rank > len(sizes):
+        return float(ndtri((1 + level) / 2))
+    return float(sizes[rank - 1])

@@ -1,82 +1,208 @@
-"""Observations in the bases of a Gaussian process: tangent ones, or axes of ambient space."""
+"""Bases of vectors: the same axes everywhere, or a frame at each point; and a field in them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .likelihood import Evidence
-from .observations import JITTER, Observations
+from .observations import JITTER, Observations, Places
 from .sites import Sites
 
-
-def enough_for_axes(n: int, D: int) -> bool:
-    """Whether n vectors in D dimensions, ten for each angle between axes, tell axes of the signal
-    from noise."""
-    return n >= 5 * D * (D - 1)
+MAX_AXES = 64
+"""Most axes of the signal in many dimensions, each with an amplitude to be estimated."""
 
 
-def signal_axes(observations: Observations, most: int = 64) -> np.ndarray:
-    r"""Principal axes ``(D, p)`` along which neighbours' vectors agree more than noise would; at
-    least one.
+class Bases(ABC):
+    """Orthonormal bases of p directions of ambient space at n points."""
+
+    across_is_noise: bool
+    """Whether vectors have nothing but noise across the bases."""
+
+    bounds_noise: bool
+    """Whether the noise is at most as large as what vectors have across the bases."""
+
+    matrices: np.ndarray
+    """Bases as columns, ``(n, D, p)``, or ``(D, p)`` if they are the same everywhere."""
+
+    @property
+    def dim(self) -> int:
+        return self.matrices.shape[-1]
+
+    @property
+    def ambient_dim(self) -> int:
+        return self.matrices.shape[-2]
+
+    def tensor(self) -> Tensor:
+        return as_tensor(self.matrices)
+
+    @abstractmethod
+    def at(self, index: np.ndarray) -> Bases:
+        """The bases at some of the points; ``index`` may have any shape."""
+
+    @abstractmethod
+    def at_places(self, places: Places) -> Bases:
+        """The bases of the same kind at other places."""
+
+    @abstractmethod
+    def beside(self, other: Bases) -> Bases:
+        """These bases, then others of the same kind."""
+
+    @abstractmethod
+    def coordinates(self, vectors: np.ndarray) -> np.ndarray:
+        """``B^T v (n, p)`` of ambient vectors ``(n, D)``."""
+
+    @abstractmethod
+    def ambient(self, coordinates: np.ndarray) -> np.ndarray:
+        """``B c (n, D)`` of coordinates ``(n, p)``."""
+
+    def angle_variances(self, coordinates: np.ndarray, noise: float) -> np.ndarray:
+        """Variances ``(p,)`` of the angles by which the bases are off because vectors are noisy."""
+        return np.zeros(self.dim)
+
+
+@dataclass(frozen=True, eq=False)
+class AmbientAxes(Bases):
+    """The same directions of ambient space at every point: columns of ``matrices`` ``(D, p)``.
+
+    ``fitted`` says that they are principal axes of noisy vectors.
+
+    >>> axes = AmbientAxes(np.eye(3)[:, :2])
+    >>> axes.coordinates(np.array([[1.0, 2.0, 3.0]])).tolist()
+    [[1.0, 2.0]]
+    """
+
+    matrices: np.ndarray
+    fitted: bool = False
+    across_is_noise = True
+    bounds_noise = False
+
+    def at(self, index: np.ndarray) -> AmbientAxes:
+        return self
+
+    def at_places(self, places: Places) -> AmbientAxes:
+        return self
+
+    def beside(self, other: Bases) -> AmbientAxes:
+        return self
+
+    def coordinates(self, vectors: np.ndarray) -> np.ndarray:
+        return vectors @ self.matrices
+
+    def ambient(self, coordinates: np.ndarray) -> np.ndarray:
+        return coordinates @ self.matrices.T
+
+    def angle_variances(self, coordinates: np.ndarray, noise: float) -> np.ndarray:
+        if not self.fitted or self.dim == self.ambient_dim:
+            return np.zeros(self.dim)
+        signal = np.maximum(np.square(coordinates).mean(axis=0), JITTER)
+        return noise**2 / (len(coordinates) * signal)
+
+
+@dataclass(frozen=True, eq=False)
+class PointFrames(Bases):
+    """A frame at each point ``(n, D, p)``: tangent spaces, ``exact`` on a known manifold.
+
+    >>> frames = PointFrames(np.eye(3)[None, :, 1:])
+    >>> frames.ambient(np.array([[5.0, 6.0]])).tolist()
+    [[0.0, 5.0, 6.0]]
+    """
+
+    matrices: np.ndarray
+    exact: bool = False
+    bounds_noise = True
+
+    @property
+    def across_is_noise(self) -> bool:  # type: ignore[override]
+        return self.exact
+
+    def at(self, index: np.ndarray) -> PointFrames:
+        return PointFrames(self.matrices[index], self.exact)
+
+    def at_places(self, places: Places) -> PointFrames:
+        return PointFrames(places.frames, self.exact)
+
+    def beside(self, other: Bases) -> PointFrames:
+        return PointFrames(np.concatenate([self.matrices, other.matrices]), self.exact)
+
+    def coordinates(self, vectors: np.ndarray) -> np.ndarray:
+        return np.einsum("nij,ni->nj", self.matrices, vectors)
+
+    def ambient(self, coordinates: np.ndarray) -> np.ndarray:
+        return np.einsum("nij,nj->ni", self.matrices, coordinates)
+
+
+def signal_axes(observations: Observations) -> AmbientAxes:
+    r"""Principal axes along which neighbours' vectors agree more than noise would; at least one.
 
     They are those of the vectors, or of the points where there are too few vectors. Agreement is
     significant above three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D
-    axes of noise exceeds.
+    axes of noise exceeds. With few points no agreement is significant: an axis is only given up if
+    its agreement is less than one half with the same certainty.
     """
     vectors = observations.vectors
     n, D = vectors.shape
-    axes = np.linalg.svd(
-        vectors if enough_for_axes(n, D) else observations.points, full_matrices=False
-    )[2].T
+    enough_vectors = n >= 5 * D * (D - 1)  # ten for each angle between axes
+    rows = vectors if enough_vectors else observations.points
+    axes = np.ascontiguousarray(np.linalg.svd(rows, full_matrices=False)[2].T)
     components = vectors @ axes
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
-    signal = (agreement * np.sqrt(n) > max(3.0, np.sqrt(2 * np.log(D)))) & (energy > JITTER * n)
+    error = max(3.0, np.sqrt(2 * np.log(D))) / np.sqrt(n)
+    least_agreement = min(error, 0.5 - error)
+    signal = (agreement > least_agreement) & (energy > JITTER * n)
     signal[np.argmax(agreement * energy)] = True
-    signal[np.flatnonzero(signal)[most:]] = False
-    return np.ascontiguousarray(axes[:, signal])
+    signal[np.flatnonzero(signal)[MAX_AXES:]] = False
+    return AmbientAxes(np.ascontiguousarray(axes[:, signal]), fitted=enough_vectors)
 
 
 @dataclass(frozen=True, eq=False)
 class FieldInBases:
-    """Observations in the bases of a process: ``(D, p)`` for all points, or ``(n, D, p)``."""
+    """Observations in the bases of a process, less the mean of their history."""
 
     observations: Observations
-    bases: np.ndarray
+    bases: Bases
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """Ambient vectors ``(n, D)``, less the mean of the history: its tangent part where that is
-        known."""
+        """Ambient vectors ``(n, D)``, less the mean of the history: its tangent part where tangent
+        spaces are known."""
         observations = self.observations
         if observations.history is None:
             return observations.vectors
         mean = observations.history.mean(observations.points)
         if observations.exact:
-            mean = ambient_of(observations.frames, coordinates_in(observations.frames, mean))
+            frames = PointFrames(observations.frames)
+            mean = frames.ambient(frames.coordinates(mean))
         return observations.vectors - mean
 
     @cached_property
     def values(self) -> np.ndarray:
         """Coordinates ``(n, p)``."""
-        return coordinates_in(self.bases, self.vectors)
+        return self.bases.coordinates(self.vectors)
 
     @cached_property
     def across(self) -> np.ndarray:
         """What vectors have across the bases ``(n, D)``."""
-        return self.vectors - ambient_of(self.bases, self.values)
+        return self.vectors - self.bases.ambient(self.values)
 
     @cached_property
     def variance_across(self) -> float:
         """The mean square of each component across the bases."""
-        D, p = self.bases.shape[-2:]
-        return float(np.square(self.across).sum() / (len(self.across) * (D - p))) if p < D else 0.0
+        return _component_variance(self.across, self.bases)
+
+    @cached_property
+    def variance_across_elsewhere(self) -> float:
+        """The same across bases made without the point itself, as those at new points are."""
+        bases = self.bases.at_places(self.observations.places_left_out)
+        return _component_variance(
+            self.vectors - bases.ambient(bases.coordinates(self.vectors)), bases
+        )
 
     @property
     def measured_across(self) -> bool:
@@ -84,82 +210,38 @@ class FieldInBases:
         return self.variance_across > 100 * JITTER
 
     @property
-    def white_across(self) -> bool:
-        """Whether components across the bases are noise alone: those across exact tangent spaces,
-        or axes of signal."""
-        return self.bases.ndim == 2 or self.observations.exact
-
-    @property
     def max_noise(self) -> float:
-        """The noise is not larger than what is measured across tangent bases."""
-        return (
-            float(np.sqrt(self.variance_across))
-            if self.measured_across and self.bases.ndim == 3
-            else np.inf
-        )
+        """The largest standard deviation of the noise that agrees with components across."""
+        if self.measured_across and self.bases.bounds_noise:
+            return float(np.sqrt(self.variance_across))
+        return np.inf
 
-    def sites(self, points: np.ndarray, bases: np.ndarray) -> Sites:
+    def sites(self, points: np.ndarray, bases: Bases) -> Sites:
         """Points ``(..., D)`` with bases, as tensors, with their history where there is one."""
-        history = self.observations.history
-        past = None
-        if history is not None:
-            fields = history.at(points.reshape(-1, points.shape[-1]))  # (T, n, D)
-            flat = bases if bases.ndim == 2 else bases.reshape(-1, *bases.shape[-2:])
-            own = np.stack([coordinates_in(flat, one) for one in fields], axis=-1)
-            own = own.reshape(*points.shape[:-1], *own.shape[1:])  # (..., p, T)
-            past = torch.from_numpy(own - own.mean(axis=-1, keepdims=True))
-        principal = points @ self.observations.axes
-        return Sites(as_tensor(points), as_tensor(bases), as_tensor(principal), past)
+        principal = as_tensor(points @ self.observations.axes)
+        past = self._past(points, bases)
+        return Sites(as_tensor(points), bases.tensor(), principal, past)
 
-    def at(self, index: np.ndarray) -> Sites:
+    def _past(self, points: np.ndarray, bases: Bases) -> Tensor | None:
+        """Anomalies of the history in the bases ``(..., p, T)``."""
+        history = self.observations.history
+        if history is None:
+            return None
+        fields = history.at(points.reshape(-1, points.shape[-1])).reshape(-1, *points.shape)
+        past = np.einsum("...ij,t...i->...jt", bases.matrices, fields)
+        return as_tensor(past - past.mean(axis=-1, keepdims=True))
+
+    def sites_at(self, index: np.ndarray) -> Sites:
         """The sites of some of the observations."""
-        bases = self.bases if self.bases.ndim == 2 else self.bases[index]
-        return self.sites(self.observations.points[index], bases)
-
-    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """At most ``size`` observations, half of them groups of four neighbours, to tell short
-        lengths from noise."""
-        points = self.observations.points
-        index = np.arange(len(points))
-        if len(points) <= size:
-            return index
-        order = rng.permutation(len(points))
-        near = self.observations.tree.query(points[order[: size // 8]], k=4)[1]
-        found = np.concatenate([near.reshape(-1), order])  # groups of four, then any others
-        _, first = np.unique(found, return_index=True)
-        return np.sort(found[np.sort(first)[:size]])
-
-    def evidence(self, index: np.ndarray) -> Evidence:
-        """These observations."""
-        observations = self.observations
-        noise = None if observations.noise is None else as_tensor(observations.noise[index])
-        D, p = self.bases.shape[-2:]
-        white = (0, 0.0)
-        if self.measured_across and noise is None and self.white_across:
-            white = len(index) * (D - p), float(np.square(self.across[index]).sum())
-        return Evidence(self.at(index), as_tensor(self.values[index])[..., None], noise, white)
-
-    def past_evidence(self, index: np.ndarray, most: int = 24) -> Evidence:
-        """The last third of the history, at most so many fields of it, at these points, given the
-        first two thirds."""
-        history = self.observations.history
-        assert history is not None
-        first, last = np.split(history.fields, [2 * len(history.fields) // 3])
-        earlier, later = replace(history, fields=first), replace(history, fields=last)
-        given = replace(self, observations=replace(self.observations, history=earlier))
-        points = self.observations.points[index]
-        bases = self.bases if self.bases.ndim == 2 else self.bases[index]
-        fields = later.at(points)[:: -(-len(later.fields) // most)] - earlier.mean(points)
-        values = np.stack([coordinates_in(bases, one) for one in fields], axis=-1)
-        return Evidence(given.at(index), as_tensor(values))
+        return self.sites(self.observations.points[index], self.bases.at(index))
 
 
-def coordinates_in(bases: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return vectors @ bases if bases.ndim == 2 else np.einsum("nij,ni->nj", bases, vectors)
-
-
-def ambient_of(bases: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return values @ bases.T if bases.ndim == 2 else np.einsum("nij,nj->ni", bases, values)
+def _component_variance(across: np.ndarray, bases: Bases) -> float:
+    """The mean square of each of the D - p components of ``across`` ``(n, D)``."""
+    components = bases.ambient_dim - bases.dim
+    if components == 0:
+        return 0.0
+    return float(np.square(across).sum() / (len(across) * components))
 
 
 def as_tensor(array: np.ndarray) -> Tensor:

@@ -10,23 +10,24 @@ ones, or the same directions of ambient space everywhere. With a radial correlat
           \text{DivergenceFree: } \frac{\operatorname{tr}(C) I - C}{p - 1}, \; C = \text{CurlFree}.
 
 The last two are gradients of random functions and fields without divergence (Narcowich and Ward,
-1994); on an oriented surface the latter are gradients turned by a quarter. Parameters are
-logarithms, in units in which the points have root mean square distance one from their centre and
-the data root mean square component one.
+1994); on an oriented surface the latter are gradients turned by a quarter. Parameters are positive
+numbers, in units in which the points have root mean square distance one from their centre and the
+data root mean square component one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import InvalidInputError
-from .sites import Pairs, Sites
+from .sites import SQUARE_FLOOR, Pairs, Sites
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,44 @@ class Matern:
     def __call__(self, squares: Tensor) -> Tensor:
         """At squared distances in units of the length."""
         if self.smoothness == np.inf:
-            return torch.exp(
-                -(squares / 2).clamp_max(150.0)
-            )  # smaller numbers are denormal, and slow
+            # smaller numbers than this are denormal, and slow
+            return torch.exp(-(squares / 2).clamp_max(150.0))
         s = (2 * self.smoothness * squares).sqrt()
-        factor = {0.5: torch.ones_like(s), 1.5: 1 + s, 2.5: 1 + s + s.square() / 3}[self.smoothness]
-        return factor * torch.exp(-s)
+        if self.smoothness == 0.5:
+            return torch.exp(-s)
+        if self.smoothness == 1.5:
+            return (1 + s) * torch.exp(-s)
+        return (1 + s + s.square() / 3) * torch.exp(-s)
 
     def second_derivatives(self, squares: Tensor) -> tuple[Tensor, Tensor]:
         """``a`` and ``b`` of the module's text, a being one at zero."""
         if self.smoothness == np.inf:
-            return (k := self(squares)), k
+            correlation = self(squares)
+            return correlation, correlation
         s = (5 * squares).sqrt()
-        return (1 + s) * torch.exp(-s), 5 * torch.exp(-s)
+        decay = torch.exp(-s)
+        return (1 + s) * decay, 5 * decay
+
+
+class Role(Enum):
+    """What a parameter is, which decides how it is fitted."""
+
+    AMPLITUDE = "amplitude"  # standard deviation of the field
+    LENGTH = "length"  # over which the field changes
+    RATIO = "ratio"  # of two lengths
+    NOISE = "noise"  # standard deviation of the noise
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A positive number to be fitted, with the value at which its prior is centred."""
+
+    name: str
+    start: float
+    role: Role
+
+
+NOISE = Parameter("noise", 0.135, Role.NOISE)
 
 
 class Covariance(ABC):
@@ -74,21 +100,24 @@ class Covariance(ABC):
 
     def __str__(self) -> str:
         kernel = getattr(self, "kernel", None)
-        return type(self).__name__ if kernel is None else f"{type(self).__name__}({kernel})"
+        if kernel is None:
+            return type(self).__name__
+        return f"{type(self).__name__}({kernel})"
 
     @abstractmethod
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        """The names of the parameters, and the logarithms they start from, for D = ``ambient_dim``,
-        p = ``dim``."""
+    def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
+        """The parameters for D = ``ambient_dim``, p = ``dim``."""
 
     @abstractmethod
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        """Blocks ``(..., p, n, p, m)``, or ``(..., p, n, m)`` if components are ``independent``."""
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
+        """Blocks ``(..., p, n, p, m)``, or ``(..., p, n, m)`` if components are ``independent``.
 
-    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
+        ``values`` are those of the parameters, in their order.
+        """
+
+    @abstractmethod
+    def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
         """The blocks ``(..., n, p, p)`` of each site with itself."""
-        one = torch.exp(2 * theta[0]) * torch.eye(sites.dim, dtype=torch.float64)
-        return one.expand(*sites.points.shape[:-1], -1, -1)
 
     @property
     def independent(self) -> bool:
@@ -99,16 +128,22 @@ class Covariance(ABC):
         """Raise if there is no such covariance on these spaces."""
 
     def __add__(self, other: Covariance) -> Covariance:
-        return (
-            CovarianceSum((*terms_of(self), *terms_of(other)))
-            if isinstance(other, Covariance)
-            else NotImplemented
-        )
+        if not isinstance(other, Covariance):
+            return NotImplemented
+        return CovarianceSum((*terms_of(self), *terms_of(other)))
 
 
 def terms_of(covariance: Covariance) -> tuple[Covariance, ...]:
     """Those of a sum, or the covariance itself."""
-    return covariance.terms if isinstance(covariance, CovarianceSum) else (covariance,)
+    if isinstance(covariance, CovarianceSum):
+        return covariance.terms
+    return (covariance,)
+
+
+def multiples_of_identity(variance: Tensor, sites: Sites) -> Tensor:
+    """The block ``variance I`` for every site ``(..., n, p, p)``."""
+    block = variance * torch.eye(sites.dim, dtype=torch.float64)
+    return block.expand(*sites.points.shape[:-1], -1, -1)
 
 
 @dataclass(frozen=True)
@@ -138,31 +173,43 @@ class CovarianceSum(Covariance):
         for term in self.terms:
             term.check(ambient_dim, dim, oriented)
 
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        share = -0.5 * np.log(len(self.terms))
-        return {
-            f"{type(term).__name__} {number + 1} {name}": start + share * (name == "amplitude")
-            for number, term in enumerate(self.terms)
-            for name, start in term.parameters(ambient_dim, dim).items()
-        }
+    def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
+        """Those of all terms, whose variances add up to one where they start."""
+        parameters = []
+        for number, term in enumerate(self.terms, start=1):
+            for parameter in term.parameters(ambient_dim, dim):
+                name = f"{type(term).__name__} {number} {parameter.name}"
+                start = parameter.start
+                if parameter.role is Role.AMPLITUDE:
+                    start = start / len(self.terms) ** 0.5
+                parameters.append(replace(parameter, name=name, start=start))
+        return tuple(parameters)
 
-    def _parts(self, theta: Tensor, sites: Sites) -> Sequence[tuple[Covariance, Tensor]]:
-        sizes = [len(term.parameters(sites.points.shape[-1], sites.dim)) for term in self.terms]
-        return list(zip(self.terms, torch.split(theta, sizes), strict=True))
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
+        total = torch.zeros(())
+        for term, own_values in self._terms_with_values(values, pairs.a):
+            blocks = term(own_values, pairs)
+            if term.independent and not self.independent:
+                blocks = with_zeros_between_components(blocks)
+            total = total + blocks
+        return total
 
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        return sum(self._blocks(term, part, pairs) for term, part in self._parts(theta, pairs.a))  # type: ignore[return-value]
+    def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
+        total = torch.zeros(())
+        for term, own_values in self._terms_with_values(values, sites):
+            total = total + term.diagonal(own_values, sites)
+        return total
 
-    def _blocks(self, term: Covariance, theta: Tensor, pairs: Pairs) -> Tensor:
-        """Those of a term, with zeros between components that are independent in it but not in the
-        sum."""
-        blocks = term(theta, pairs)
-        if term.independent and not self.independent:
-            return torch.diag_embed(blocks.movedim(-3, -1)).movedim(-2, -4).movedim(-1, -2)
-        return blocks
+    def _terms_with_values(
+        self, values: Tensor, sites: Sites
+    ) -> Iterator[tuple[Covariance, Tensor]]:
+        counts = [len(term.parameters(sites.ambient_dim, sites.dim)) for term in self.terms]
+        return zip(self.terms, torch.split(values, counts), strict=True)
 
-    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
-        return sum(term.diagonal(part, sites) for term, part in self._parts(theta, sites))  # type: ignore[return-value]
+
+def with_zeros_between_components(blocks: Tensor) -> Tensor:
+    """Blocks ``(..., p, n, m)`` of independent components as ``(..., p, n, p, m)``."""
+    return torch.diag_embed(blocks.movedim(-3, -1)).movedim(-2, -4).movedim(-1, -2)
 
 
 @dataclass(frozen=True)
@@ -177,12 +224,19 @@ class Tangent(Covariance):
 
     kernel: Matern = Matern(1.5)
 
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        return {"amplitude": 0.0, "length": -1.0}
+    def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
+        return (
+            Parameter("amplitude", 1.0, Role.AMPLITUDE),
+            Parameter("length", 0.37, Role.LENGTH),
+        )
 
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        kernel = torch.exp(2 * theta[0]) * self.kernel(pairs.squares * torch.exp(-2 * theta[1]))
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
+        amplitude, length = values
+        kernel = amplitude.square() * self.kernel(pairs.squares / length.square())
         return pairs.spread(kernel) * pairs.overlaps
+
+    def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
+        return multiples_of_identity(values[0].square(), sites)
 
 
 @dataclass(frozen=True)
@@ -194,19 +248,25 @@ class Ambient(Covariance):
     ambient = True
     independent = True
 
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        amplitudes = {f"amplitude {component + 1}": 0.0 for component in range(dim)}
-        return amplitudes | {f"length {axis + 1}": -0.5 for axis in range(min(ambient_dim, 4))}
+    def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
+        amplitudes = [
+            Parameter(f"amplitude {component + 1}", 1.0, Role.AMPLITUDE) for component in range(dim)
+        ]
+        lengths = [
+            Parameter(f"length {axis + 1}", 0.6, Role.LENGTH) for axis in range(min(ambient_dim, 4))
+        ]
+        return (*amplitudes, *lengths)
 
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        sizes, lengths = theta[: pairs.a.dim], theta[pairs.a.dim :]
-        squares = torch.tensordot(torch.exp(-2 * lengths), pairs.principal_squares, 1)
-        return torch.exp(2 * sizes)[:, None, None] * self.kernel(squares + 1e-16)[..., None, :, :]
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
+        amplitudes = values[: pairs.a.dim]
+        lengths = values[pairs.a.dim :]
+        squares = torch.tensordot(lengths.square().reciprocal(), pairs.principal_squares, 1)
+        kernel = self.kernel(squares + SQUARE_FLOOR)
+        return amplitudes.square()[:, None, None] * kernel[..., None, :, :]
 
-    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
-        return torch.diag(torch.exp(2 * theta[: sites.dim])).expand(
-            *sites.points.shape[:-1], -1, -1
-        )
+    def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
+        variances = torch.diag(values[: sites.dim].square())
+        return variances.expand(*sites.points.shape[:-1], -1, -1)
 
 
 @dataclass(frozen=True)
@@ -227,52 +287,63 @@ class CurlFree(Covariance):
             )
 
     def __str__(self) -> str:
-        return f"{type(self).__name__}({self.kernel}{', ambient' if self.ambient else ''})"
+        if self.ambient:
+            return f"{type(self).__name__}({self.kernel}, ambient)"
+        return f"{type(self).__name__}({self.kernel})"
 
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        return {"amplitude": 0.0, "length": -0.5} | (
-            {"length across": -0.5} if self.ambient else {}
+    def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
+        along = (
+            Parameter("amplitude", 1.0, Role.AMPLITUDE),
+            Parameter("length", 0.6, Role.LENGTH),
         )
+        if not self.ambient:
+            return along
+        return (*along, Parameter("length across", 0.6, Role.LENGTH))
 
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        a, b, _ = self._derivatives(theta, pairs)
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
+        a, b, _ = self._derivatives(values, pairs)
         return pairs.spread(a) * pairs.overlaps - pairs.spread(b) * pairs.outer
 
-    def _derivatives(self, theta: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
+        return multiples_of_identity(values[0].square(), sites)
+
+    def _derivatives(self, values: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
         """``a`` and ``b`` with the amplitude, b over the squared length, and squared distances
         along the bases."""
-        per_length = torch.exp(-2 * theta[1])
-        along = pairs.squares_along if self.ambient else pairs.squares
-        squares = along * per_length
+        variance = values[0].square()
+        squared_length = values[1].square()
         if self.ambient:
-            squares = squares + (pairs.squares - along).clamp_min(0.0) * torch.exp(-2 * theta[2])
+            along = pairs.squares_along
+            across = (pairs.squares - along).clamp_min(0.0)
+            squares = along / squared_length + across / values[2].square()
+        else:
+            along = pairs.squares
+            squares = along / squared_length
         a, b = self.kernel.second_derivatives(squares)
-        size = torch.exp(2 * theta[0])
-        return size * a, size * per_length * b, along
+        return variance * a, variance / squared_length * b, along
 
 
 @dataclass(frozen=True)
 class DivergenceFree(CurlFree):
     """Fields without divergence: on oriented surfaces, or if ``ambient`` of ambient space."""
 
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
         if not self.ambient:
-            return super().__call__(theta, pairs.turned)
-        a, b, along = self._derivatives(theta, pairs)
-        others = max(
-            pairs.a.dim - 1, 1
-        )  # on a line only constants have no divergence: there it is any field
+            return super().__call__(values, pairs.turned)
+        a, b, along = self._derivatives(values, pairs)
+        # on a line only constants have no divergence: there it is any field
+        others = max(pairs.a.dim - 1, 1)
         turned = b / others
-        return (
-            pairs.spread(a - turned * along) * pairs.overlaps + pairs.spread(turned) * pairs.outer
-        )
+        straight = pairs.spread(a - turned * along) * pairs.overlaps
+        return straight + pairs.spread(turned) * pairs.outer
 
     def check(self, ambient_dim: int, dim: int, oriented: bool) -> None:
         if not self.ambient and not (dim == 2 and oriented):
+            agreement = "agree" if oriented else "do not agree"
             raise InvalidInputError(
                 "DivergenceFree() along tangent planes needs an oriented surface, but here d = "
-                f"{dim} and the frames {'agree' if oriented else 'do not agree'}. Use "
-                "DivergenceFree(ambient=True), or CurlFree()."
+                f"{dim} and the frames {agreement}. Use DivergenceFree(ambient=True), or "
+                "CurlFree()."
             )
 
 

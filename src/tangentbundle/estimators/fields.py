@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import float_tensor, points_array
 from ..errors import InvalidInputError, ShapeError
-from .base import FieldEstimator
+from .base import FieldEstimator, share, tail
 from .history import History
-from .observations import share, tail
 from .spectral import FilteredField, SpectralFilter
 
 
@@ -22,26 +21,27 @@ from .spectral import FilteredField, SpectralFilter
 class FieldDenoiser(FieldEstimator):
     r"""Removes noise from a vector field on a manifold known by points only.
 
-    Several models are fitted: Gaussian processes of tangent vectors with covariance
+    A few models are fitted: Gaussian processes of tangent vectors with covariance
     :math:`O_i^T K(x_i, x_j) O_j`, of ambient vectors, of fields without divergence or curl; the
-    mean of neighbours, and the data as they are. The one that predicts left-out vectors best
-    answers; ``scores_`` shows by what margin. All choices come from the data. The model does not
-    depend on where the points are: only ``FieldDenoiser(SpectralFilter())`` computes on a GPU, and
-    all other models refuse its tensors.
+    mean of neighbours, and the data as they are. They answer together, weighted by how they predict
+    vectors that are left out. Nothing is random. The models do not depend on where the points are:
+    only ``FieldDenoiser(SpectralFilter())`` computes on a GPU, and all others refuse its tensors.
 
     Args:
-        model: such as ``GaussianProcess(Tangent())``, ``Candidates([...])`` or
-            ``SpectralFilter()``; default as above.
+        model: such as ``GaussianProcess(Tangent())``, ``Stack([...])`` or ``SpectralFilter()``;
+            default as above.
         covariance: a ``Covariance`` or several: Gaussian processes with these instead of the
             default ones.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
         manifold: a known manifold, for exact tangent spaces; answers are then tangent to it.
-        random_state: seed of the samples that hyperparameters and scores are computed on.
+        random_state: seed of ``SpectralFilter``; all other models do not use it.
 
     Attributes:
-        posterior_: the fitted model.
-        scores_: one row for each candidate, the best first, with its noise in units of the data.
+        models_: the models that were fitted, by falling weight.
+        weights_: their weights ``(k,)`` in all answers, of sum one.
         noise_: standard deviation of the noise in each component.
+        left_out_error_: root mean square length of the errors at points that are left out.
+        posterior_: the fitted mixture.
         frames_: tangent bases ``(n, D, d)``.
         normal_share_: share of the data's energy that is normal to them.
 
@@ -70,10 +70,13 @@ class FieldDenoiser(FieldEstimator):
                 "a SpectralFilter has no use for manifold= or covariance=. Leave them out."
             )
         seed = check_random_state(self.random_state).randint(2**31)
-        found = self.model.fit(X, y, noise_std, self.dim, seed)
-        self.posterior_, self.noise_, self.scores_ = found, found.noise, []  # type: ignore[assignment]
-        self.frames_ = float_tensor(X, "points")[1].wrap(found.frames)
-        self.n_features_in_ = found.points.shape[1]
+        filtered = self.model.fit(X, y, noise_std, self.dim, seed)
+        self.posterior_ = filtered  # type: ignore[assignment]
+        self.models_ = [self.model]  # type: ignore[list-item]
+        self.weights_ = np.ones(1)
+        self.noise_ = filtered.noise
+        self.frames_ = float_tensor(X, "points")[1].wrap(filtered.frames)
+        self.n_features_in_ = filtered.points.shape[1]
         return self
 
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):
@@ -85,7 +88,8 @@ class FieldDenoiser(FieldEstimator):
             )
         return self.posterior_.predict(X)
 
-    fit.__doc__, predict.__doc__ = FieldEstimator.fit.__doc__, FieldEstimator.predict.__doc__
+    fit.__doc__ = FieldEstimator.fit.__doc__
+    predict.__doc__ = FieldEstimator.predict.__doc__
 
 
 @dataclass(eq=False, repr=False)
@@ -93,12 +97,12 @@ class FieldInterpolator(FieldEstimator):
     r"""Predicts a vector field at new points of a manifold, with uncertainty (kriging on the
     tangent bundle).
 
-    The models and the choice between them are those of ``FieldDenoiser``. With past fields the
+    The models and their weights are those of ``FieldDenoiser``. With past fields the
     covariance is learned from them: a tapered empirical covariance plus a parametric one, and their
     mean as the first guess.
 
     Args:
-        model: such as ``GaussianProcess(Tangent())`` or ``Candidates([...])``.
+        model: such as ``GaussianProcess(Tangent())`` or ``Stack([...])``.
         covariance: a ``Covariance`` or several: Gaussian processes with these instead of the
             default ones.
         dim: intrinsic dimension, or a rule to estimate it; default estimated.
@@ -107,7 +111,7 @@ class FieldInterpolator(FieldEstimator):
         support: further points ``(s, D)`` of the manifold, without vectors: better tangent spaces.
         history: past ambient fields ``(T, m, D)``.
         history_points: where they were measured, ``(m, D)``; default: at the points of ``fit``.
-        random_state: seed of the samples that hyperparameters and scores are computed on.
+        random_state: not used; answers follow from the data alone.
 
     Attributes: as of ``FieldDenoiser``.
 
@@ -145,17 +149,20 @@ class FieldInterpolator(FieldEstimator):
         time is smaller.
         """
         check_is_fitted(self, "posterior_")
-        return tail(share(level), self._residuals())
+        return tail(share(level), self._residuals) / self._calibration
 
-    def _context(self, X: np.ndarray) -> tuple[np.ndarray, History | None]:
-        past = (
-            X if self.history_points is None else _points(self.history_points, X, "history_points")
-        )
+    def _context(self, points: np.ndarray) -> tuple[np.ndarray, History | None]:
+        past_points = points
+        further_points = points[:0]
+        if self.history_points is not None:
+            past_points = _points(self.history_points, points, "history_points")
         if self.support is not None:
-            more = _points(self.support, X, "support")
-        else:
-            more = X[:0] if self.manifold is not None or self.history_points is None else past
-        return more, None if self.history is None else History.of(past, self.history)
+            further_points = _points(self.support, points, "support")
+        elif self.history_points is not None and self.manifold is None:
+            further_points = past_points
+        if self.history is None:
+            return further_points, None
+        return further_points, History.of(past_points, self.history)
 
 
 def _points(points: Any, X: np.ndarray, name: str) -> np.ndarray:

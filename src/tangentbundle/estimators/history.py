@@ -16,7 +16,8 @@ from torch import Tensor
 
 from ..arrays import float_tensor, require_values
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
-from .covariance import Covariance, Pairs, Sites
+from .covariance import Covariance, Parameter, Role
+from .sites import Pairs, Sites
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +42,11 @@ class History:
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The past fields at other points ``(T, n, D)``."""
-        count, (m, D) = len(self.fields), self.points.shape
-        found = self._interpolate(
-            self.points, self.fields.transpose(1, 0, 2).reshape(m, -1), points
-        )
-        return found.reshape(len(points), count, D).transpose(1, 0, 2)
+        count = len(self.fields)
+        m, D = self.points.shape
+        columns = self.fields.transpose(1, 0, 2).reshape(m, count * D)
+        interpolated = self._interpolate(self.points, columns, points)
+        return interpolated.reshape(len(points), count, D).transpose(1, 0, 2)
 
     def mean(self, points: np.ndarray) -> np.ndarray:
         """The mean of the past fields ``(n, D)``."""
@@ -104,18 +105,23 @@ class Empirical(Covariance):
 
     ambient: bool = False
 
-    def parameters(self, ambient_dim: int, dim: int) -> dict[str, float]:
-        return {"amplitude": 0.0, "length": -0.7}
+    def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
+        return (
+            Parameter("amplitude", 1.0, Role.AMPLITUDE),
+            Parameter("length", 0.5, Role.LENGTH),
+        )
 
-    def __call__(self, theta: Tensor, pairs: Pairs) -> Tensor:
-        a, b = (_past(sites).movedim(-2, -3) for sites in (pairs.a, pairs.b))  # (..., p, n, T)
-        products = pairs.blocks(a.flatten(-3, -2) @ b.flatten(-3, -2).mT / a.shape[-1])
-        taper = gaspari_cohn(pairs.squares.sqrt() * torch.exp(-theta[1]))
-        return pairs.spread(torch.exp(2 * theta[0]) * taper) * products
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
+        amplitude, length = values
+        first = _past(pairs.a).movedim(-2, -3).flatten(-3, -2)  # (..., p n, T)
+        second = _past(pairs.b).movedim(-2, -3).flatten(-3, -2)
+        products = pairs.blocks(first @ second.mT / first.shape[-1])
+        taper = gaspari_cohn(pairs.squares.sqrt() / length)
+        return pairs.spread(amplitude.square() * taper) * products
 
-    def diagonal(self, theta: Tensor, sites: Sites) -> Tensor:
+    def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
         past = _past(sites)
-        return torch.exp(2 * theta[0]) * (past @ past.mT) / past.shape[-1]
+        return values[0].square() * (past @ past.mT) / past.shape[-1]
 
 
 def _past(sites: Sites) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -21,11 +22,11 @@ class NearestPoints:
         self._tree: cKDTree | None = None
         if points.shape[1] <= MAX_TREE_DIMENSIONS:
             self._tree = cKDTree(points)
-        # squared distances are differences of squared lengths, which round less the nearer the
-        # origin is
         else:
             from sklearn.neighbors import NearestNeighbors  # slow to import, rarely needed
 
+            # squared distances are differences of squared lengths, which round less the nearer the
+            # origin is
             self._center = points.mean(axis=0)
             self._search = NearestNeighbors(algorithm="brute").fit(points - self._center)
 
@@ -45,9 +46,14 @@ class NearestPoints:
             ]
         )
         order = np.argsort(distances, axis=1, kind="stable")
-        found = (np.take_along_axis(a, order, axis=1) for a in (distances, indices))
-        away, index = (a[:, 0] if k == 1 else a for a in found)
-        return (away[0], index[0]) if points.ndim == 1 else (away, index)
+        distances = np.take_along_axis(distances, order, axis=1)
+        indices = np.take_along_axis(indices, order, axis=1)
+        if k == 1:
+            distances = distances[:, 0]
+            indices = indices[:, 0]
+        if points.ndim == 1:
+            return distances[0], indices[0]
+        return distances, indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +71,16 @@ class Neighborhoods:
     @classmethod
     def of(cls, points: np.ndarray, near: int, far: int) -> Neighborhoods:
         """All points in one group if they are few enough to be used one by one."""
-        n, everything = len(points), np.arange(len(points))
+        n = len(points)
+        everything = np.arange(n)
         if n <= near + far:
             return cls(
-                near, far, [everything], np.zeros(n, int), [everything], points.mean(axis=0)[None]
+                near=near,
+                far=far,
+                groups=[everything],
+                group_of=np.zeros(n, int),
+                cells=[everything],
+                centers=points.mean(axis=0)[None],
             )
         groups = halved(points, everything, near // 2)
         group_of = np.empty(n, int)
@@ -99,35 +111,45 @@ class Neighborhoods:
         return members, order[nearest : nearest + self.far]
 
     @cached_property
-    def table(self) -> tuple[np.ndarray, np.ndarray]:
-        """The points of all cells, ``(c, b)``, and their weights in the cell's mean: zero where a
-        row is padded."""
+    def table(self) -> CellTable:
+        """All cells as arrays."""
         sizes = np.array([len(cell) for cell in self.cells])
-        inside = np.arange(sizes.max()) < sizes[:, None]
-        table = np.repeat(np.array([cell[0] for cell in self.cells])[:, None], sizes.max(), axis=1)
-        table[inside] = np.concatenate(self.cells)
-        return table, inside / sizes[:, None]
+        is_member = np.arange(sizes.max()) < sizes[:, None]
+        first = np.array([cell[0] for cell in self.cells])
+        members = np.repeat(first[:, None], sizes.max(), axis=1)
+        members[is_member] = np.concatenate(self.cells)
+        return CellTable(members, is_member / sizes[:, None])
 
     @cached_property
     def cell_of(self) -> np.ndarray:
         """The cell of each point ``(n,)``."""
         numbers = np.repeat(np.arange(len(self.cells)), [len(cell) for cell in self.cells])
-        found = np.empty(len(numbers), int)
-        found[np.concatenate(self.cells)] = numbers
-        return found
+        cell_of = np.empty(len(numbers), int)
+        cell_of[np.concatenate(self.cells)] = numbers
+        return cell_of
+
+
+class CellTable(NamedTuple):
+    """Members of c cells ``(c, b)``, and their weights in the cell's mean: zero where a row is
+    padded."""
+
+    members: np.ndarray
+    weights: np.ndarray
 
 
 def halved(points: np.ndarray, index: np.ndarray, size: int) -> list[np.ndarray]:
     """Parts of at most ``size`` points, by halving along the coordinate of the greatest
     variance."""
-    pending, found = [index], []
+    pending = [index]
+    finished = []
     while pending:
         part = pending.pop()
         if len(part) <= size:
-            found.append(part)
+            finished.append(part)
             continue
         values = points[part]
         order = np.argsort(values[:, values.var(axis=0).argmax()], kind="stable")
         middle = -(-len(part) // 2)
-        pending += [part[order[middle:]], part[order[:middle]]]
-    return found
+        pending.append(part[order[middle:]])
+        pending.append(part[order[:middle]])
+    return finished

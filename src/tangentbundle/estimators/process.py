@@ -1,21 +1,45 @@
-"""Gaussian processes of vector fields, in tangent bases or in axes of ambient space."""
+"""Gaussian processes of vector fields: a covariance, its likelihood, the posterior."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..errors import InvalidInputError
-from .bases import FieldInBases, signal_axes
-from .covariance import Covariance, helmholtz_covariance
+from .bases import Bases, FieldInBases, PointFrames, as_tensor, signal_axes
+from .covariance import NOISE, Covariance, Parameter, helmholtz_covariance
 from .history import from_history
-from .likelihood import maximize
-from .observations import Model, Observations
+from .likelihood import Evidence, ParameterPosterior, Prior, PureNoise
+from .neighborhoods import halved
+from .observations import Observations, evenly
 from .posterior import GaussianPosterior
+from .prediction import Model
 
-QUICK_SITES = 120
-"""Observations that a prediction uses while models are compared."""
+EXACT_POINTS = 640
+"""Up to so many observations a prediction uses every one of them."""
+
+LOCAL_ROWS = 640
+"""Rows of the matrices of predictions beyond, which use so many components of observations and of
+means of cells."""
+
+SAMPLE_ROWS = 800
+"""Rows of the largest matrix whose likelihood is computed, some ten times: 400 tangent vectors
+of a surface. With more points it is that of a sample of all, together with small patches."""
+
+COARSE_POINTS = 200
+"""Points of the sample from which the search of the parameters begins. Their matrices are factored
+some eight times as fast as those of 400 points, on which the search ends with few steps."""
+
+PATCHES = 4
+"""Patches of neighbours, each with such a part of the sample's number of points."""
+
+PAST_FIELDS = 24
+"""Fields of a history whose likelihood is computed."""
+
+HISTORY_WIDTH = 0.3
+"""Parameters found from a history hold for the field at hand up to such a factor."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +50,18 @@ class GaussianProcess(Model):
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a
             history it is ``from_history(covariance)``, and the field's mean is that of the history.
         sites: number of observations that a prediction uses, half of them near and one by one, half
-            of them means of cells further away; hyperparameters are fitted to at most this number,
-            at least 8. Default: 640 where components are independent, otherwise 320.
-        rows: most rows of the matrix whose likelihood determines them; it is factored some twenty
-            times.
-        steps: most steps of the search for hyperparameters.
+            of them means of cells further away; at least 8. Default: all of up to 640; with more
+            points 640 where components are independent, and otherwise 320 vectors of two
+            components, or as many of others as have 640 components.
         uses_history: whether a history is taken into account where there is one.
+
+    >>> from tangentbundle.estimators import Tangent
+    >>> print(GaussianProcess(Tangent()))
+    Tangent(1.5)
     """
 
     covariance: Covariance
     sites: int | None = None
-    rows: int = 500
-    steps: int = 60
     uses_history: bool = True
 
     def __post_init__(self) -> None:
@@ -45,19 +69,16 @@ class GaussianProcess(Model):
             raise InvalidInputError(
                 f"covariance must be an object such as Tangent(), got {self.covariance!r}."
             )
-        if self.sites is not None and not (
-            isinstance(self.sites, (int, np.integer)) and self.sites >= 8
-        ):
+        is_integer = isinstance(self.sites, (int, np.integer))
+        if self.sites is not None and not (is_integer and self.sites >= 8):
             raise InvalidInputError(
                 f"sites must be an integer of at least 8, or None, got {self.sites!r}."
             )
 
-    @property
-    def ambient(self) -> bool:  # type: ignore[override]
-        return self.covariance.ambient
-
     def __str__(self) -> str:
-        return f"GaussianProcess({self.covariance})" + ("" if self.uses_history else ", no history")
+        if self.uses_history:
+            return str(self.covariance)
+        return f"{self.covariance}, no history"
 
     @property
     def name(self) -> str:
@@ -65,36 +86,138 @@ class GaussianProcess(Model):
         covariance = str(self.covariance).replace(str(helmholtz_covariance()), "helmholtz")
         return covariance if self.uses_history else f"{covariance}, no history"
 
-    def quick(self) -> GaussianProcess:
-        return replace(self, sites=min(self.sites or QUICK_SITES, QUICK_SITES), steps=12)
-
-    def fit(self, observations: Observations, rng: np.random.Generator) -> GaussianPosterior:
-        self.covariance.check(*observations.dims, observations.oriented)
-        observations = observations if self.uses_history else replace(observations, history=None)
-        bases = signal_axes(observations) if self.covariance.ambient else observations.frames
+    def fit(self, observations: Observations) -> GaussianPosterior:
+        self.covariance.check(observations.ambient_dim, observations.dim, observations.oriented)
+        if not self.uses_history:
+            observations = replace(observations, history=None)
+        covariance = self.covariance
+        if observations.history is not None:
+            covariance = from_history(self.covariance)
+        bases = self._bases(observations)
         data = FieldInBases(observations, bases)
-        covariance = (
-            self.covariance if observations.history is None else from_history(self.covariance)
+        parameters = (*covariance.parameters(observations.ambient_dim, data.bases.dim), NOISE)
+        logarithms = fitted_logarithms(covariance, parameters, data)
+        names = [parameter.name for parameter in parameters]
+        return GaussianPosterior(
+            covariance=covariance,
+            logarithms=logarithms,
+            data=data,
+            neighborhoods=observations.neighborhoods(self._sites(observations, bases)),
+            parameters=dict(zip(names, np.exp(logarithms).tolist(), strict=True)),
         )
-        sites = self.sites or (640 if covariance.independent else 320)
-        index = data.sample(
-            min(sites, self.rows // (1 if covariance.independent else bases.shape[-1])), rng
-        )
-        names = covariance.parameters(*bases.shape[-2:])
-        center, width = (
-            np.array([*names.values(), -2.0]),
-            np.full(len(names) + 1, 3.0),
-        )  # a factor of 20
-        if (
-            observations.history is not None
-        ):  # its parameters but the noise hold for the field, to a third
-            center[:-1] = maximize(
-                covariance, data.past_evidence(index), center, width, self.steps
-            )[:-1]
-            width[:-1] = 0.3
-        shortest = 0.5 * observations.spacing  # below, neighbours are independent, as noise is
-        theta = maximize(
-            covariance, data.evidence(index), center, width, self.steps, data.max_noise, shortest
-        )
-        parameters = dict(zip([*names, "noise"], np.exp(theta).tolist(), strict=True))
-        return GaussianPosterior(covariance, theta, data, observations.parts(sites), parameters)
+
+    def _bases(self, observations: Observations) -> Bases:
+        if self.covariance.ambient:
+            return signal_axes(observations)
+        return PointFrames(observations.frames, observations.exact)
+
+    def _sites(self, observations: Observations, bases: Bases) -> int:
+        if self.sites is not None:
+            return self.sites
+        if len(observations.points) <= EXACT_POINTS or self.covariance.independent:
+            return EXACT_POINTS
+        return max(LOCAL_ROWS // bases.dim, 8)
+
+
+def fitted_logarithms(
+    covariance: Covariance, parameters: tuple[Parameter, ...], data: FieldInBases
+) -> np.ndarray:
+    """The most probable logarithms of the parameters, the noise last."""
+    observations = data.observations
+    patches = likelihood_patches(observations, _sample_size(covariance, data))
+    # fields of lengths below the distance of neighbours cannot be told from noise
+    prior = Prior.of(parameters, observations.spacing, data.max_noise)
+    if observations.history is not None:
+        prior_of_history = Prior.of(parameters)
+
+        def density_given_past(indices: list[np.ndarray]) -> ParameterPosterior:
+            past = [past_evidence(data, index) for index in indices]
+            return ParameterPosterior(covariance, past, PureNoise(), prior_of_history)
+
+        prior = prior.around(searched(density_given_past, observations, patches), HISTORY_WIDTH)
+
+    def density(indices: list[np.ndarray]) -> ParameterPosterior:
+        evidence = [evidence_at(data, index) for index in indices]
+        return ParameterPosterior(covariance, evidence, pure_noise(data, indices), prior)
+
+    return searched(density, observations, patches)
+
+
+def searched(
+    density: Callable[[list[np.ndarray]], ParameterPosterior],
+    observations: Observations,
+    patches: list[np.ndarray],
+) -> np.ndarray:
+    """The logarithms of the greatest ``density`` given the observations of all patches.
+
+    The search begins with a small sample, whose maximum and curvature tell where and how far to
+    step with all.
+    """
+    everything = density(patches)
+    if len(observations.points) <= COARSE_POINTS:
+        return everything.maximum()
+    coarse = density([spread_sample(observations.points, COARSE_POINTS)])
+    start = coarse.maximum()
+    return everything.maximum_near(start, coarse.axes_of_curvature(start))
+
+
+def _sample_size(covariance: Covariance, data: FieldInBases) -> int:
+    """Points whose likelihood is computed at once."""
+    if covariance.independent:
+        return EXACT_POINTS
+    return max(SAMPLE_ROWS // data.bases.dim, 8)
+
+
+def likelihood_patches(observations: Observations, size: int) -> list[np.ndarray]:
+    """Indices of observations whose likelihoods are added: all in one, or a sample of at most
+    ``size`` and patches of neighbours.
+
+    The sample has one point of each of as many cells: it tells long lengths. Patches from
+    everywhere tell short lengths and the noise. Both follow from the points alone.
+    """
+    points = observations.points
+    everything = np.arange(len(points))
+    if len(points) <= size:
+        return [everything]
+    patches = halved(points, everything, max(size // PATCHES, 2))
+    return [spread_sample(points, size), *evenly(patches, PATCHES)]
+
+
+def spread_sample(points: np.ndarray, size: int) -> np.ndarray:
+    """Indices of at most ``size`` points, one of each of as many cells."""
+    cells = halved(points, np.arange(len(points)), -(-len(points) // size))
+    return np.sort([cell[len(cell) // 2] for cell in evenly(cells, size)])
+
+
+def evidence_at(data: FieldInBases, index: np.ndarray) -> Evidence:
+    """Some of the observations."""
+    noise = data.observations.noise
+    variances = None if noise is None else as_tensor(noise[index])
+    return Evidence(data.sites_at(index), as_tensor(data.values[index])[..., None], variances)
+
+
+def pure_noise(data: FieldInBases, patches: list[np.ndarray]) -> PureNoise:
+    """What was measured across bases that hold all of the field, at the points of all patches."""
+    if data.observations.noise is not None:
+        return PureNoise()
+    if not (data.measured_across and data.bases.across_is_noise):
+        return PureNoise()
+    index = np.concatenate(patches)
+    components = data.bases.ambient_dim - data.bases.dim
+    return PureNoise(len(index) * components, float(np.square(data.across[index]).sum()))
+
+
+def past_evidence(data: FieldInBases, index: np.ndarray) -> Evidence:
+    """Fields of the last third of the history, at these points, given the first two thirds."""
+    history = data.observations.history
+    assert history is not None
+    first, last = np.split(history.fields, [2 * len(history.fields) // 3])
+    earlier = replace(history, fields=first)
+    later = replace(history, fields=last)
+    step = -(-len(last) // PAST_FIELDS)
+    points = data.observations.points[index]
+    bases = data.bases.at(index)
+    anomalies = later.at(points)[::step] - earlier.mean(points)
+    values = np.stack([bases.coordinates(anomaly) for anomaly in anomalies], axis=-1)
+    given_earlier = replace(data, observations=replace(data.observations, history=earlier))
+    return Evidence(given_earlier.sites_at(index), as_tensor(values))

@@ -10,6 +10,9 @@ from torch import Tensor
 
 QUARTER_TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 
+SQUARE_FLOOR = 1e-16
+"""Added to squared distances, so that their roots are differentiable."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sites:
@@ -30,15 +33,18 @@ class Sites:
         return self.bases.shape[-1]
 
     @property
-    def constant(self) -> bool:
-        """Whether the bases are the same everywhere."""
-        return self.bases.ndim == 2
+    def ambient_dim(self) -> int:
+        return self.bases.shape[-2]
+
+    @cached_property
+    def each_basis(self) -> Tensor:
+        """The basis of every site ``(..., n, D, p)``."""
+        return self.bases.expand(*self.points.shape[:-1], *self.bases.shape[-2:])
 
     @cached_property
     def rows(self) -> Tensor:
         """The bases as rows ``(..., p n, D)``, component by component."""
-        per_site = self.bases.expand(*self.points.shape[:-1], *self.bases.shape[-2:])
-        return per_site.movedim(-1, -3).flatten(-3, -2)
+        return self.each_basis.movedim(-1, -3).flatten(-3, -2)
 
     @cached_property
     def turned(self) -> Sites:
@@ -47,31 +53,33 @@ class Sites:
 
 
 class Pairs:
-    """What covariances need of two sets of sites whatever the parameters, computed when first asked
-    for.
+    """What covariances need of two sets of sites whatever the parameters, computed when first
+    needed.
 
     Blocks of n and m sites have shape ``(..., p, n, p, m)``, and kernels ``(..., 1, n, 1, m)``.
     """
 
     def __init__(self, a: Sites, b: Sites) -> None:
-        self.a, self.b = a, b
+        self.a = a
+        self.b = b
 
     @cached_property
     def squares(self) -> Tensor:
-        """Squared distances, floored to be differentiable."""
-        squares = torch.cdist(
+        """Squared distances."""
+        distances = torch.cdist(
             self.a.points, self.b.points, compute_mode="donot_use_mm_for_euclid_dist"
-        ).square()
-        return (squares + 1e-16)[..., None, :, None, :]
+        )
+        return (distances.square() + SQUARE_FLOOR)[..., None, :, None, :]
 
     @cached_property
     def principal_squares(self) -> Tensor:
         """Squared distances along each principal axis and across them all ``(g, ..., n, m)``."""
-        along = (self.a.principal[..., :, None, :] - self.b.principal[..., None, :, :]).square()
-        axes = along.movedim(-1, 0)
+        differences = self.a.principal[..., :, None, :] - self.b.principal[..., None, :, :]
+        along = differences.square().movedim(-1, 0)
         if self.a.principal.shape[-1] == self.a.points.shape[-1]:
-            return axes
-        return torch.cat([axes, (self.squares[..., 0, :, 0, :] - axes.sum(0)).clamp_min(0.0)[None]])
+            return along
+        across = (self.squares[..., 0, :, 0, :] - along.sum(0)).clamp_min(0.0)
+        return torch.cat([along, across[None]])
 
     @cached_property
     def overlaps(self) -> Tensor:
@@ -81,8 +89,9 @@ class Pairs:
     @cached_property
     def outer(self) -> Tensor:
         """``B_i^T x x^T B_j`` with ``x = x_i - x_j``."""
-        left, right = _differences(self.a, self.b), -_differences(self.b, self.a)
-        return left[..., :, :, None, :] * right.movedim(-1, -3)[..., None, :, :, :]
+        left = _differences(self.a, self.b)
+        right = -_differences(self.b, self.a).movedim(-1, -3)
+        return left[..., :, :, None, :] * right[..., None, :, :, :]
 
     @cached_property
     def squares_along(self) -> Tensor:
@@ -92,20 +101,20 @@ class Pairs:
     @cached_property
     def turned(self) -> Pairs:
         """With the bases of surfaces turned by a quarter."""
-        return Pairs(self.a.turned, self.a.turned if self.a is self.b else self.b.turned)
+        if self.a is self.b:
+            return Pairs(self.a.turned, self.a.turned)
+        return Pairs(self.a.turned, self.b.turned)
 
     def spread(self, kernel: Tensor) -> Tensor:
         """A kernel for all components, one axis after the other: the sums of its gradient are 20
         times as fast."""
-        return kernel.expand(*kernel.shape[:-2], self.b.dim, -1).expand(
-            *kernel.shape[:-4], self.a.dim, -1, -1, -1
-        )
+        columns = kernel.expand(*kernel.shape[:-2], self.b.dim, -1)
+        return columns.expand(*kernel.shape[:-4], self.a.dim, -1, -1, -1)
 
     def blocks(self, matrix: Tensor) -> Tensor:
         """A matrix ``(..., p n, p m)`` as blocks."""
-        return matrix.unflatten(-1, (self.b.dim, self.b.count)).unflatten(
-            -3, (self.a.dim, self.a.count)
-        )
+        columns = matrix.unflatten(-1, (self.b.dim, self.b.count))
+        return columns.unflatten(-3, (self.a.dim, self.a.count))
 
 
 def _differences(a: Sites, b: Sites) -> Tensor:

@@ -31,6 +31,12 @@ from ..geometry.scale import affordable_neighbors, target_neighbors
 from ..manifolds import Manifold
 from .neighborhoods import NearestPoints
 
+DENSE_POINTS = 2000
+"""The accuracy of positions is estimated from so many points at most."""
+
+QUADRATICS_FITTED = 300
+"""Points at which it is estimated."""
+
 
 @dataclass(frozen=True, eq=False)
 class TangentSpaces:
@@ -57,17 +63,14 @@ class TangentSpaces:
         dim = _dimension(points, dim)
         if dim == points.shape[1]:  # all of the space: no frames to estimate
             return cls(points, _axes_of_space(points), True, None)
-        with (
-            warnings.catch_warnings()
-        ):  # scales and components matter to Laplacians, not to tangent spaces
+        neighbors = affordable_neighbors(len(points))
+        with warnings.catch_warnings():
+            # scales and components matter to Laplacians, not to tangent spaces
             warnings.simplefilter("ignore", TangentBundleWarning)
             try:
-                bundle = TangentBundle.from_points(
-                    points, dim=dim, neighbors=affordable_neighbors(len(points))
-                )
-            except (
-                IsolatedPointsError
-            ):  # an outlier has a tangent space, too: that of its nearest points
+                bundle = TangentBundle.from_points(points, dim=dim, neighbors=neighbors)
+            except IsolatedPointsError:
+                # an outlier has a tangent space, too: that of its nearest points
                 return cls.from_nearest(points, dim)
         edges = confident_edges(bundle)
         signs = _with_most_columns_kept(host(tree_signs(edges)), host(edges.components))
@@ -127,80 +130,103 @@ class TangentSpaces:
         It is that of neighbours about quadratic functions on the tangent spaces, two for each
         coefficient; less what a third one for each would add, which is due to curvature. In dense
         clouds neighbours may be nearer than the points are exact, so that they seem to fill the
-        space, and a sample of 2000 is used.
+        space, and a sample is used.
         """
         n, D, d = self.frames.shape
         if self.manifold is not None:
             return 0.0
-        if n > 2000:
-            sample = self.points[np.random.default_rng(0).choice(n, 2000, replace=False)]
+        if n > DENSE_POINTS:
+            return self._sample(DENSE_POINTS).position_variance
+        coefficients = (d + 1) * (d + 2) // 2
+        if d == D or n <= 4 * coefficients:
+            return 0.0
+        fewer = self._variance_about_quadratics(2 * coefficients)
+        more_neighbors = self._variance_about_quadratics(3 * coefficients)
+        return max(2 * fewer - more_neighbors, 0.0)
+
+    def _sample(self, count: int) -> TangentSpaces:
+        """Spaces of a random part of the points, with the dimension these have."""
+        rows = np.random.default_rng(0).choice(len(self.points), count, replace=False)
+        sample = self.points[rows]
+        dim = self.dim
+        if dim == sample.shape[1]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DimensionWarning)
-                d = resolve_dimension(PointCloud.in_order(sample), None)[0] if d == D else d
-            return TangentSpaces.from_nearest(sample, d).position_variance
-        terms = (d + 1) * (d + 2) // 2
-        if d == D or n <= 4 * terms:
-            return 0.0
-        rows = np.unique(np.linspace(0, n - 1, min(n, 300)).astype(int))
-        frames, (i, j) = self.frames[rows], np.triu_indices(d)
-        away = (
-            self.points[self.tree.query(self.points[rows], k=3 * terms)[1]]
-            - self.points[rows, None]
-        )
-        along = away @ frames
-        across = away - along @ frames.transpose(0, 2, 1)
-        basis = np.concatenate(
-            [np.ones_like(along[..., :1]), along, along[..., i] * along[..., j]], axis=2
-        )
-        found = []
-        for k in (2 * terms, 3 * terms):
-            axes = np.linalg.qr(basis[:, :k])[0]
-            rest = across[:, :k] - axes @ (axes.transpose(0, 2, 1) @ across[:, :k])
-            found.append(
-                float(np.median(np.square(rest).sum(axis=(1, 2)))) / ((k - terms) * (D - d))
-            )
-        return max(2 * found[0] - found[1], 0.0)
+                dim = resolve_dimension(PointCloud.in_order(sample), None)[0]
+        return TangentSpaces.from_nearest(sample, dim)
+
+    def _variance_about_quadratics(self, count: int) -> float:
+        """The median variance of a normal coordinate of ``count`` neighbours about a quadratic
+        function of the tangent ones."""
+        n, D, d = self.frames.shape
+        rows = np.unique(np.linspace(0, n - 1, min(n, QUADRATICS_FITTED)).astype(int))
+        frames = self.frames[rows]
+        neighbors = self.tree.query(self.points[rows], k=count)[1]
+        offsets = self.points[neighbors] - self.points[rows, None]
+        along = offsets @ frames
+        across = offsets - along @ frames.transpose(0, 2, 1)
+        i, j = np.triu_indices(d)
+        products = along[..., i] * along[..., j]
+        basis = np.concatenate([np.ones_like(along[..., :1]), along, products], axis=2)
+        axes = np.linalg.qr(basis)[0]
+        residual = across - axes @ (axes.transpose(0, 2, 1) @ across)
+        free = (count - basis.shape[2]) * (D - d)
+        return float(np.median(np.square(residual).sum(axis=(1, 2)))) / free
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Bases ``(m, D, d)`` at other points: at training points those of training, elsewhere a
-        mean of the nearest.
-
-        The mean is the space nearest to the projections of ``2 d`` training points, by inverse
-        squared distance.
-        """
+        mean of the nearest."""
         if self.manifold is not None:
             return exact_frames(self.manifold, points)
-        d, (m, D) = self.dim, points.shape
+        count = min(2 * self.dim, len(self.points))
+        distances, indices = self.tree.query(points, k=count)
+        distances = distances.reshape(len(points), count)
+        indices = indices.reshape(len(points), count)
+        frames = self._mean_frames(distances, indices)
+        is_training_point = distances[:, 0] == 0.0
+        frames[is_training_point] = self.frames[indices[is_training_point, 0]]
+        return frames
+
+    def left_out(self, index: np.ndarray) -> np.ndarray:
+        """Bases ``(m, D, d)`` at training points as they are elsewhere: from all points but
+        these."""
+        if self.manifold is not None:
+            return self.frames[index]
+        count = min(2 * self.dim, len(self.points) - 1)
+        distances, indices = self.tree.query(self.points[index], k=count + 1)
+        is_own = indices == index[:, None]
+        is_own[~is_own.any(axis=1), -1] = True  # many coincident points
+        distances = distances[~is_own].reshape(len(index), count)
+        indices = indices[~is_own].reshape(len(index), count)
+        return self._mean_frames(distances, indices)
+
+    def _mean_frames(self, distances: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """The spaces ``(m, D, d)`` nearest to the projections of training points ``(m, k)``,
+        weighted by inverse squared distances; turned to agree with the first ones."""
+        m, k = indices.shape
+        D = self.points.shape[1]
+        d = self.dim
         if d == D:
-            return _axes_of_space(points)
-        k = min(2 * d, len(self.points))
-        distances, indices = (a.reshape(m, k) for a in self.tree.query(points, k=k))
+            return _axes_of_space(np.empty((m, D)))
         squares = np.square(distances)
         squares = np.maximum(squares, 1e-24 * squares[:, -1:] + 1e-300)  # of each point by itself
         weights = squares[:, :1] / squares
-        spans = (
-            (np.sqrt(weights)[:, :, None, None] * self.frames[indices])
-            .transpose(0, 2, 1, 3)
-            .reshape(m, D, k * d)
-        )
-        values, vectors = np.linalg.eigh(spans.transpose(0, 2, 1) @ spans)
-        axes = (
-            spans
-            @ vectors[:, :, : -d - 1 : -1]
-            / np.sqrt(np.maximum(values[:, None, : -d - 1 : -1], 1e-300))
-        )
+        weighted = np.sqrt(weights)[:, :, None, None] * self.frames[indices]
+        spans = weighted.transpose(0, 2, 1, 3).reshape(m, D, k * d)
+        eigenvalues, vectors = np.linalg.eigh(spans.transpose(0, 2, 1) @ spans)
+        largest = np.maximum(eigenvalues[:, None, : -d - 1 : -1], 1e-300)
+        axes = spans @ vectors[:, :, : -d - 1 : -1] / np.sqrt(largest)
         nearest = self.frames[indices[:, 0]]
         left, _, right = np.linalg.svd(axes.transpose(0, 2, 1) @ nearest)
-        axes = axes @ (left @ right)  # turned to agree with the nearest basis
-        axes[distances[:, 0] == 0.0] = nearest[distances[:, 0] == 0.0]
-        return axes
+        return axes @ (left @ right)
 
     def warn_if_far(self, points: np.ndarray, ratio: float = 3.0) -> np.ndarray:
         """Which points ``(m,)`` are so much further from the training points than neighbours among
         these; warns."""
         if len(self.points) < 2:
             return np.zeros(len(points), dtype=bool)
-        spacing, distances = self.spacing, self.tree.query(points)[0]
+        spacing = self.spacing
+        distances = self.tree.query(points)[0]
         far = distances > ratio * spacing
         if far.any():
             warn(
@@ -222,9 +248,9 @@ def _with_most_columns_kept(signs: np.ndarray, components: np.ndarray) -> np.nda
     ``signs`` (n,) orient the frames along the curve, up to a sign of each component. Where both
     orientations keep equally many, the first point along the curve keeps its frame.
     """
-    kept = np.bincount(components, weights=signs)
+    majority = np.bincount(components, weights=signs)
     first = np.unique(components, return_index=True)[1]
-    orientation = np.where(kept == 0, signs[first], np.sign(kept))
+    orientation = np.where(majority == 0, signs[first], np.sign(majority))
     return signs * orientation[components]
 
 
@@ -232,16 +258,18 @@ def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
     """As given, or estimated; fewer points do not tell a curve from a surface: all of the space in
     at most three."""
     n, D = points.shape
-    few = dim is None and n < least
-    found = D if few and D <= 3 else resolve_dimension(PointCloud.in_order(points), dim)[0]
-    if few:
-        warn(
-            f"{n} points are too few to estimate the dimension of the space they lie on, in {D} "
-            f"dimensions: it is taken as {found}.",
-            DimensionWarning,
-            remedy=Remedy("Give {dim} if you know it.", dim=...),
-        )
-    return found
+    if dim is not None or n >= least:
+        return resolve_dimension(PointCloud.in_order(points), dim)[0]
+    resolved = D
+    if D > 3:
+        resolved = resolve_dimension(PointCloud.in_order(points), dim)[0]
+    warn(
+        f"{n} points are too few to estimate the dimension of the space they lie on, in {D} "
+        f"dimensions: it is taken as {resolved}.",
+        DimensionWarning,
+        remedy=Remedy("Give {dim} if you know it.", dim=...),
+    )
+    return resolved
 
 
 def _axes_of_space(points: np.ndarray) -> np.ndarray:
@@ -252,15 +280,13 @@ def _axes_of_space(points: np.ndarray) -> np.ndarray:
 def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> np.ndarray:
     """Tangent bases ``(n, D, d)`` of a known manifold; warns of points off it by such a share of
     its extent."""
-    near = manifold.nearest(points)
-    away, extent = (
-        np.linalg.norm(points - near, axis=1),
-        float(np.sqrt(np.square(near).sum(axis=1).mean())),
-    )
-    off = away > share * extent
-    if off.any():
+    nearest = manifold.nearest(points)
+    distances = np.linalg.norm(points - nearest, axis=1)
+    extent = float(np.sqrt(np.square(nearest).sum(axis=1).mean()))
+    is_off = distances > share * extent
+    if is_off.any():
         warn(
-            f"{int(off.sum())} of {len(points)} points lie up to {away.max():.3g} from "
+            f"{int(is_off.sum())} of {len(points)} points lie up to {distances.max():.3g} from "
             f"{manifold}, which extends about {extent:.3g} from the origin. Are manifold and "
             "units right?",
             SuspiciousDataWarning,

@@ -5,8 +5,17 @@ from ..operators.methods import Chebyshev, Dense, Exact, Method
 from ..operators.response import Impulses as Impulses
 from ..operators.semigroup import Exponentials
 from .base import Filter
+from .identification import identify
 from .properties import Properties as Properties
-from .responses import FIR, Heat, ImpulseResponse, Polynomial, Spectral, Tikhonov
+from .responses import (
+    FIR,
+    Heat,
+    ImpulseResponse,
+    Polynomial,
+    Spectral,
+    Tikhonov,
+    geometric_times,
+)
 
 __all__ = [
     "FIR",
@@ -21,4 +30,6 @@ __all__ = [
     "Polynomial",
     "Spectral",
     "Tikhonov",
+    "geometric_times",
+    "identify",
 ]

@@ -68,6 +68,23 @@ class Filter(ABC):
         otherwise None."""
         return None
 
+    def gain_bound(self) -> torch.Tensor:
+        r"""A bound of :math:`|\hat h(\lambda)|` for all :math:`\lambda \ge 0`, differentiable in
+        the parameters: by default :math:`\int |\tilde h(t)|\, dt`, where the impulse response is
+        known.
+
+        >>> import tangentbundle as tb
+        >>> (tb.Heat(0.1) - 0.5 * tb.Heat(0.2)).gain_bound().item()
+        1.5
+        """
+        impulses = self.impulses()
+        if impulses is None:
+            raise InvalidInputError(
+                f"the gain of {self} is not known: it has no impulse response. Use a filter that "
+                "has one, or define gain_bound() in a class of your own."
+            )
+        return impulses.weights.abs().sum()
+
     def response(self, lam: Array) -> Array:
         """The frequency response at eigenvalues ``lam >= 0``, in the kind they come in.
 
@@ -355,6 +372,9 @@ class Sum(Combination):
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return self.first.evaluate(lam) + self.second.evaluate(lam)
 
+    def gain_bound(self) -> torch.Tensor:
+        return self.first.gain_bound() + self.second.gain_bound()
+
     def _combine(self, a: Impulses, b: Impulses) -> Impulses:
         return Impulses(torch.cat([a.times, b.times]), torch.cat([a.weights, b.weights]))
 
@@ -364,6 +384,9 @@ class Composition(Combination):
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return self.first.evaluate(lam) * self.second.evaluate(lam)
+
+    def gain_bound(self) -> torch.Tensor:
+        return self.first.gain_bound() * self.second.gain_bound()
 
     def _combine(self, a: Impulses, b: Impulses) -> Impulses:
         times = (a.times[:, None] + b.times).flatten()

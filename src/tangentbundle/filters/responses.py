@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from ..arrays import finite
+from ..arrays import Array, finite, positive, positive_integer
 from ..errors import InvalidInputError
+from ..operators import SquareOperator
+from ..operators.methods import Method
 from ..transforms import is_batched, is_seen
 from .base import (
     Filter,
@@ -25,6 +27,7 @@ from .base import (
     positive_scalar,
     vector,
 )
+from .identification import check_examples, identify, mean_frequency
 
 PANEL_POINTS = 12
 """Gauss-Legendre points of a panel."""
@@ -65,6 +68,27 @@ class Heat(Parametric):
         return Impulses(t, torch.ones_like(t))
 
 
+def geometric_times(count: int, shortest: float, longest: float) -> list[float]:
+    """Times that grow by a constant factor, for filters that see small features and large ones.
+
+    Multiples of one step are a poor basis: where the step is short all are short, and where it is
+    long all but the first are long.
+
+    >>> import tangentbundle as tb
+    >>> [round(time, 6) for time in geometric_times(3, 0.01, 1.0)]
+    [0.01, 0.1, 1.0]
+    >>> taps = [tb.Heat(time) for time in (0.0, *geometric_times(3, 0.01, 1.0))]
+    >>> tb.nn.TNN([1, 8, 1], filters=taps).num_parameters
+    64
+    """
+    count = positive_integer(count, "count")
+    shortest = positive(shortest, "shortest")
+    longest = positive(longest, "longest")
+    if count == 1:
+        return [longest]
+    return np.geomspace(shortest, longest, count).tolist()
+
+
 @half_line("step")
 @dataclass(eq=False)
 class FIR(Parametric):
@@ -72,7 +96,7 @@ class FIR(Parametric):
 
     ``coefficients`` :math:`h_0, \dots, h_{K-1}` start with the identity tap, as in the paper's
     text; ``step`` is :math:`T_s`. Both may be tensors to learn; the step acts by its absolute
-    value.
+    value. ``FIR.from_examples`` finds the coefficients that make given outputs of given inputs.
 
     >>> import tangentbundle as tb
     >>> h = tb.FIR([0.5, 0.3, 0.2], step=0.05)
@@ -83,6 +107,50 @@ class FIR(Parametric):
     coefficients: Any
     step: Any = 1.0
     checks = (vector, positive_scalar)
+
+    @classmethod
+    def from_examples(
+        cls,
+        operator: SquareOperator,
+        inputs: Array,
+        outputs: Array,
+        taps: int = 3,
+        *,
+        step: float | torch.Tensor | None = None,
+        method: Method | None = None,
+    ) -> FIR:
+        r"""The filter that explains examples: the taps minimise
+        :math:`\sum_m \| h(\Delta) x_m - y_m \|^2`.
+
+        Inputs and outputs are signals ``(..., n, d, c)``, all of them examples of one filter; see
+        ``filters.identify`` for coefficients of each batch. The coefficients are differentiable in
+        inputs, outputs, step and operator: a network may identify a filter from the fields that it
+        sees. They follow the outputs freely: the filter may amplify what the examples do not show.
+
+        Args:
+            taps: K, the number of coefficients.
+            step: :math:`T_s`; by default one over the mean eigenvalue of the inputs,
+                :math:`\langle x, -\Delta x \rangle / \langle x, x \rangle`, which follows the units
+                of the operator.
+            method: how the heat flows are evaluated; by default the operator's size decides.
+
+        >>> import numpy as np, tangentbundle as tb
+        >>> points = tb.manifolds.Sphere(2).sample(200, seed=0)
+        >>> laplacian = tb.TangentBundle.from_points(points).laplacian()
+        >>> x = np.random.default_rng(0).normal(size=(4, 200, 2, 1))
+        >>> y = tb.FIR([0.5, 0.3, 0.2], step=0.05)(laplacian, x)
+        >>> tb.FIR.from_examples(laplacian, x, y, step=0.05).coefficients.numpy().round(6).tolist()
+        [0.5, 0.3, 0.2]
+        """
+        count = positive_integer(taps, "taps")
+        if step is None:
+            step = 1.0 / mean_frequency(operator, inputs).detach()
+        step = positive_scalar(step, "step")
+        flows = [Heat(tap * step) for tap in range(count)]
+        signal, target = check_examples(operator, inputs, outputs)
+        examples = signal.flatten(end_dim=-4)
+        targets = target.flatten(end_dim=-4)
+        return cls(identify(operator, flows, examples, targets, method), step)
 
     def impulses(self) -> Impulses:
         h = as_double(self.coefficients)
@@ -96,7 +164,7 @@ class FIR(Parametric):
         return total
 
 
-def _quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
+def quadrature(horizon: float, splits: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Times and weights on [0, horizon]: Gauss-Legendre panels, ``splits`` in each octave."""
     octaves = horizon * np.concatenate([[0.0], 2.0 ** np.arange(-float(OCTAVES), 1.0)])
     starts = [np.linspace(a, b, splits + 1)[:-1] for a, b in pairwise(octaves)]
@@ -204,7 +272,7 @@ class ImpulseResponse(FunctionFilter):
         )
 
     def _quadrature(self, horizon: float, splits: int) -> Quadrature:
-        times, weights = _quadrature(horizon, splits)
+        times, weights = quadrature(horizon, splits)
         times = times.to(self._device())
         return Quadrature(times, weights.to(self._device()), self._values(times).detach())
 
@@ -333,3 +401,6 @@ class Tikhonov(Parametric):
 
     def evaluate(self, lam: torch.Tensor) -> torch.Tensor:
         return 1 / (1 + self.strength * lam)
+
+    def gain_bound(self) -> torch.Tensor:
+        return torch.ones((), dtype=torch.float64)

@@ -11,21 +11,14 @@ meets the boundary at an angle with the cosine c, is :math:`-c\,u/\sqrt t`, so t
 :math:`c \sqrt t\, |b_i|`. Without it directions would be along the boundary there.
 
 After a short time there is next to no heat far from its source, and an error that is small beside
-the largest value is large beside those: directions would mean nothing there. Two solvers have small
-relative errors everywhere:
+the largest value is large beside those: directions would mean nothing there. A sparse factorisation
+without pivoting has small relative errors everywhere: the diagonal of the matrix dominates and, for
+functions, all other entries have one sign, so that no digits cancel. It is computed once.
 
-* ``DirectStep`` factorises the matrix once, without pivoting. Its diagonal dominates and, for
-  functions, all other entries have one sign, so that no digits cancel.
-* ``ConditionedStep`` divides by the answer for functions first. With
-  :math:`(I - t \Delta) u = |x|` and :math:`y = u z`
-
-  .. math:: z_i = \sum_j p_{ij}\, O_{ij}\, z_j + \frac{x_i}{u_i (1 + t q_i)}, \qquad
-            p_{ij} = \frac{t\, q_{ij}\, u_j}{u_i (1 + t q_i)},
-
-  in which :math:`p_{ij}` are the probabilities of a random walk that is conditioned to reach a
-  source (the transform of Doob), and z is the mean of the transports along its paths. All numbers
-  are at most one, and an ordinary iteration is accurate at all points. The answer for functions is
-  found likewise, with :math:`e^{-D/\sqrt t}` in place of u, where D is the distance along edges.
+* Functions: the factors of a matrix with n rows.
+* Fields on curves and on surfaces that can be oriented: the same, since transport multiplies by a
+  number there, a sign or :math:`e^{i\varphi}`.
+* Everything else, and where factors would be too large: the iterations of ``conditioned``.
 """
 
 from __future__ import annotations
@@ -34,236 +27,172 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
-from numba import njit
+import torch
 from scipy import sparse
-from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
-from ..errors import ConvergenceError
+from ..calculus.orientation import cover_signs
+from ..geometry.graph import NeighborGraph
 from ..geometry.stencils import Stencils
 
-MAX_DIRECT_SIZE = {1: 2_000_000, 2: 200_000}
-"""Most unknowns of a sparse factorisation in one and two dimensions: its memory, about 2 KB for
-each on surfaces of that many."""
+MAX_DIRECT_POINTS = {1: 10_000_000, 2: 4_000_000}
+"""Most points of a sparse factorisation in one and two dimensions. Its memory on surfaces is about
+1 KB for each point of a function, and twice as much for fields."""
 
-MAX_DIRECT_SIZE_OF_SOLIDS = 6_000
-"""The same in more dimensions, where the memory grows with the power 4/3 of the size."""
-
-TOLERANCE = 1e-6
-"""Change of the last sweep at which the iteration has converged; values are of the size of one."""
-
-MAX_SWEEPS = 20_000
-"""Sweeps over all points before the iteration gives up. Each brings the answer some points further
-from the source, and it converges when it has arrived everywhere."""
-
+MAX_DIRECT_POINTS_OF_SOLIDS = 20_000
+"""The same in more dimensions, where the memory grows with the power 4/3 of the size, and the time
+with its square."""
 
 MEAN_COSINE = 0.7
 """Cosine c of the angle at which ways meet a boundary: between that of ways straight outward and
 that of ways along it."""
 
 
-class HeatStep(ABC):
-    """One implicit step of heat for functions and for fields on the same points.
+class Factors:
+    """The factors of a sparse matrix whose diagonal dominates, without pivoting.
+
+    They are those of the transposed matrix: its solutions are read along rows of the factors, a
+    quarter faster.
+    """
+
+    def __init__(self, matrix: sparse.csr_array) -> None:
+        self._transposed = splu(
+            sparse.csc_matrix(matrix.T),
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            relax=1,
+            options={"SymmetricMode": True},
+        )
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        """The solution ``(n, c)``."""
+        return self._transposed.solve(x, "T")
+
+
+class HeatEquation:
+    r"""The coefficients of one implicit step.
 
     Args:
         stencils: rates of the diffusion, and transports, between neighbours.
         time: t, a squared length.
+
+    Attributes: ``stencils``, of which ``rows``, ``columns`` (e,) and ``maps`` (e, d, d) are arrays
+    here, too; ``jumps`` :math:`t\,q_{ij}` (e,), and the diagonal ``decay`` (n,) of the matrix,
+    :math:`1 + t \sum_j q_{ij} + c \sqrt t\, |b_i|`.
     """
 
     def __init__(self, stencils: Stencils, time: float) -> None:
+        self.stencils = stencils
         self.num_points = stencils.num_points
         self.rank = stencils.maps.shape[1]
         self.rows = stencils.rows.numpy()
         self.columns = stencils.columns.numpy()
-        self.rates = stencils.rates.numpy()
-        self.lengths = stencils.lengths.numpy()
         self.maps = stencils.maps.numpy()
-        self.drift = stencils.drift.numpy()
         self.time = time
+        self.jumps = time * stencils.rates.numpy()
+        totals = np.bincount(self.rows, weights=self.jumps, minlength=self.num_points)
+        leaving = MEAN_COSINE * np.sqrt(time) * stencils.drift.numpy()
+        self.decay = 1.0 + totals + leaving
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether factors of a matrix with a row for each point fit."""
+        limit = MAX_DIRECT_POINTS.get(self.rank, MAX_DIRECT_POINTS_OF_SOLIDS)
+        return self.num_points <= limit
+
+    def factorise(self, numbers: np.ndarray) -> Factors:
+        """The factors of the matrix in which transport along edges multiplies by ``numbers``
+        (e,)."""
+        shape = (self.num_points, self.num_points)
+        jumps = sparse.coo_array((self.jumps * numbers, (self.rows, self.columns)), shape=shape)
+        return Factors(sparse.csr_array(sparse.diags_array(self.decay) - jumps))
 
     @cached_property
-    def decay(self) -> np.ndarray:
-        r"""The diagonal :math:`1 + t \sum_j q_{ij} + c \sqrt t\, |b_i|` of the matrix, ``(n,)``."""
-        totals = np.bincount(self.rows, weights=self.rates, minlength=self.num_points)
-        leaving = MEAN_COSINE * np.sqrt(self.time) * self.drift
-        return 1.0 + self.time * totals + leaving
+    def orientation(self) -> np.ndarray | None:
+        """Signs ``(n,)`` of tangent planes that are then oriented alike, or None if they do not
+        exist."""
+        determinants = np.linalg.det(self.maps)
+        shape = (self.num_points, self.num_points)
+        one_way = sparse.csr_array((determinants, (self.rows, self.columns)), shape=shape)
+        both_ways = sparse.csr_array(one_way + one_way.T)
+        graph = NeighborGraph(
+            indptr=torch.from_numpy(both_ways.indptr).long(),
+            indices=torch.from_numpy(both_ways.indices).int(),
+            distances=torch.from_numpy(np.abs(both_ways.data)),
+        )
+        signs = cover_signs(graph, torch.from_numpy(both_ways.data))
+        if signs is None:
+            return None
+        return signs.numpy()
+
+
+class FunctionStep(ABC):
+    """One step for functions."""
+
+    def __init__(self, equation: HeatEquation) -> None:
+        self.equation = equation
 
     @abstractmethod
-    def functions(self, x: np.ndarray) -> np.ndarray:
+    def solve(self, x: np.ndarray) -> np.ndarray:
         """The step from functions ``(n, c)`` that are not negative, at the sources."""
 
+
+class FieldStep(ABC):
+    """One step for tangent vector fields."""
+
     @abstractmethod
-    def fields(self, x: np.ndarray) -> np.ndarray:
+    def solve(self, x: np.ndarray) -> np.ndarray:
         """The step from fields ``(n, d, c)`` at the sources."""
 
 
-class DirectStep(HeatStep):
-    """By sparse factorisations, computed when they are first needed and kept."""
+class DirectFunctions(FunctionStep):
+    """Functions, by a sparse factorisation."""
 
-    def functions(self, x: np.ndarray) -> np.ndarray:
+    def solve(self, x: np.ndarray) -> np.ndarray:
         # rounding of the zeros between the components of a graph may be negative
-        return np.maximum(self._factors_of_functions.solve(x), 0.0)
-
-    def fields(self, x: np.ndarray) -> np.ndarray:
-        flat = x.reshape(self.num_points * self.rank, -1)
-        return self._factors_of_fields.solve(flat).reshape(x.shape)
+        return np.maximum(self._factors.solve(x), 0.0)
 
     @cached_property
-    def _factors_of_functions(self):
-        scaled = self.time * self.rates
-        shape = (self.num_points, self.num_points)
-        jumps = sparse.coo_array((scaled, (self.rows, self.columns)), shape=shape)
-        return factorise(sparse.diags_array(self.decay) - jumps)
+    def _factors(self):
+        return self.equation.factorise(np.ones(len(self.equation.rows)))
+
+
+class DirectFieldsOnCurves(FieldStep):
+    """Fields in one dimension, by a sparse factorisation: transport multiplies by signs."""
+
+    def __init__(self, equation: HeatEquation) -> None:
+        self.equation = equation
+
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        return self._factors.solve(x[:, 0])[:, None]
 
     @cached_property
-    def _factors_of_fields(self):
-        blocks = self.time * self.rates[:, None, None] * self.maps
-        offsets = np.arange(self.rank)
-        rows = self.rank * self.rows[:, None, None] + offsets[None, :, None]
-        columns = self.rank * self.columns[:, None, None] + offsets[None, None, :]
-        rows, columns = np.broadcast_arrays(rows, columns)
-        size = self.num_points * self.rank
-        entries = (blocks.ravel(), (rows.ravel(), columns.ravel()))
-        jumps = sparse.coo_array(entries, shape=(size, size))
-        return factorise(sparse.diags_array(self.decay.repeat(self.rank)) - jumps)
+    def _factors(self):
+        return self.equation.factorise(self.equation.maps[:, 0, 0])
 
 
-def factorise(matrix: sparse.sparray):
-    """The factors of a sparse matrix whose diagonal dominates, without pivoting."""
-    return splu(
-        sparse.csc_matrix(matrix),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
+class DirectFieldsOnSurfaces(FieldStep):
+    r"""Fields on oriented surfaces, by a sparse factorisation.
 
+    With signs :math:`s_i` that orient the planes alike, coordinates (a, b) are the complex number
+    :math:`a + i s_i b`, and transports are rotations: they multiply by complex numbers.
 
-class ConditionedStep(HeatStep):
-    """By an iteration for the walk that is conditioned to reach a source."""
+    Args:
+        equation: that of the heat.
+        orientation: the signs ``(n,)``.
+    """
 
-    def functions(self, x: np.ndarray) -> np.ndarray:
-        columns = [self._one_function(column) for column in x.T]
-        return np.stack(columns, axis=1)
+    def __init__(self, equation: HeatEquation, orientation: np.ndarray) -> None:
+        self.equation = equation
+        self.orientation = orientation
 
-    def _one_function(self, x: np.ndarray) -> np.ndarray:
-        """The step from a function ``(n,)``."""
-        logarithms = -self._distances_along_edges(np.flatnonzero(x)) / np.sqrt(self.time)
-        reached = np.isfinite(logarithms)
-        logarithms = np.where(reached, logarithms, 0.0)
-        walk = self._walk(logarithms, reached)
-        source = np.where(reached, x / self.decay, 0.0) * np.exp(-logarithms)
-        ones = np.ones((len(self.rows), 1, 1))
-        scaled = _solve(walk, ones, source[:, None, None], start=1.0, unit=0.0)[:, 0, 0]
-        return np.where(reached, scaled * np.exp(logarithms), 0.0)
+    def solve(self, x: np.ndarray) -> np.ndarray:
+        signs = self.orientation[:, None]
+        y = self._factors.solve(x[:, 0] + 1j * signs * x[:, 1])
+        return np.stack([y.real, signs * y.imag], axis=1)
 
-    def fields(self, x: np.ndarray) -> np.ndarray:
-        heat = self._one_function(np.linalg.norm(x, axis=(1, 2)))
-        reached = heat > 0
-        logarithms = np.log(np.where(reached, heat, 1.0))
-        walk = self._walk(logarithms, reached)
-        scale = self.decay * np.where(reached, heat, 1.0)
-        source = np.where(reached[:, None, None], x / scale[:, None, None], 0.0)
-        return heat[:, None, None] * _solve(walk, self.maps, source, start=0.0, unit=1.0)
-
-    def _distances_along_edges(self, sources: np.ndarray) -> np.ndarray:
-        """The length of the shortest way from a source along edges, ``(n,)``."""
-        shape = (self.num_points, self.num_points)
-        graph = sparse.csr_array((self.lengths, (self.rows, self.columns)), shape=shape)
-        return csgraph.dijkstra(graph, directed=False, indices=sources, min_only=True)
-
-    def _walk(self, logarithms: np.ndarray, reached: np.ndarray) -> _Walk:
-        """The walk conditioned by a function, given as its ``logarithms`` (n,) where it is not
-        zero."""
-        gain = np.exp(logarithms[self.columns] - logarithms[self.rows])
-        scaled = self.time * self.rates / self.decay[self.rows]
-        connects = reached[self.rows] & reached[self.columns]
-        return _Walk(
-            order=np.argsort(-logarithms, kind="stable"),
-            indptr=np.searchsorted(self.rows, np.arange(self.num_points + 1)),
-            columns=self.columns,
-            probabilities=np.where(connects, scaled * gain, 0.0),
-        )
-
-
-class _Walk:
-    """Probabilities of jumps to neighbours: rows in CSR form, and an ``order`` of the points, from
-    the sources outward."""
-
-    def __init__(
-        self,
-        *,
-        order: np.ndarray,
-        indptr: np.ndarray,
-        columns: np.ndarray,
-        probabilities: np.ndarray,
-    ) -> None:
-        self.order = order
-        self.indptr = indptr
-        self.columns = columns
-        self.probabilities = probabilities
-
-    def sweep(
-        self, order: np.ndarray, maps: np.ndarray, source: np.ndarray, unit: float, z: np.ndarray
-    ) -> float:
-        """Go over the points of ``z`` (n, d, c) in an order; see ``_sweep``."""
-        return _sweep(order, self.indptr, self.columns, self.probabilities, maps, source, unit, z)
-
-
-def _solve(
-    walk: _Walk, maps: np.ndarray, source: np.ndarray, *, start: float, unit: float
-) -> np.ndarray:
-    r"""The solution of :math:`z_i = \sum_j p_{ij} O_{ij} z_j + s_i` ``(n, d, c)``: sweeps of Gauss
-    and Seidel, outward from the sources and back, from a constant ``start``, until values change by
-    little of themselves or of the ``unit``."""
-    z = np.full(source.shape, start)
-    for _ in range(MAX_SWEEPS):
-        walk.sweep(walk.order, maps, source, unit, z)
-        change = walk.sweep(walk.order[::-1], maps, source, unit, z)
-        if change <= TOLERANCE:
-            return z
-    raise ConvergenceError(
-        f"heat did not reach all points within {MAX_SWEEPS} sweeps over {len(z)} points. Use a "
-        "smaller time."
-    )
-
-
-@njit(cache=True, nogil=True)
-def _sweep(order, indptr, columns, probabilities, maps, source, unit, z):
-    # pragma: no cover - compiled
-    """Replace each row of ``z`` (n, d, c), in this order, by what its neighbours say; returns the
-    largest change, in units of the values, or of ``unit`` where they are smaller."""
-    rank = z.shape[1]
-    channels = z.shape[2]
-    total = np.empty((rank, channels))
-    largest = 0.0
-    for i in order:
-        for a in range(rank):
-            for c in range(channels):
-                total[a, c] = source[i, a, c]
-        for e in range(indptr[i], indptr[i + 1]):
-            j = columns[e]
-            for a in range(rank):
-                for b in range(rank):
-                    factor = probabilities[e] * maps[e, a, b]
-                    for c in range(channels):
-                        total[a, c] += factor * z[j, b, c]
-        for a in range(rank):
-            for c in range(channels):
-                size = max(unit, abs(total[a, c]))
-                if size > 0.0:
-                    largest = max(largest, abs(total[a, c] - z[i, a, c]) / size)
-                z[i, a, c] = total[a, c]
-    return largest
-
-
-def max_direct_size(dim: int) -> int:
-    """Most unknowns of a factorisation in d dimensions."""
-    return MAX_DIRECT_SIZE.get(dim, MAX_DIRECT_SIZE_OF_SOLIDS)
-
-
-def heat_step(stencils: Stencils, time: float) -> HeatStep:
-    """The step for these points: direct where the factors fit, iterative otherwise."""
-    rank = stencils.maps.shape[1]
-    if stencils.num_points * rank <= max_direct_size(rank):
-        return DirectStep(stencils, time)
-    return ConditionedStep(stencils, time)
+    @cached_property
+    def _factors(self):
+        first_columns = self.equation.maps[:, :, 0]
+        signs = self.orientation[self.equation.rows]
+        return self.equation.factorise(first_columns[:, 0] + 1j * signs * first_columns[:, 1])

@@ -105,6 +105,13 @@ class PointCloud:
     def __len__(self) -> int:
         return len(self.points)
 
+    def extent(self, masses: Tensor) -> float:
+        """The root mean square distance of the points from their centre, by masses ``(n,)`` along
+        the curve."""
+        shares = masses / masses.sum()
+        centred = self.points - shares @ self.points
+        return float((shares @ centred.square().sum(dim=1)).sqrt())
+
     @property
     def ambient_dim(self) -> int:
         """The dimension D of the space that the points lie in."""

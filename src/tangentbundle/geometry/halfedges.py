@@ -42,27 +42,38 @@ def check_corners(faces: Array, n: int) -> np.ndarray:
     return triangles
 
 
-def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
-    """Refuse triangles ``(f, 3)`` that are no vertex numbers, and vertices that no triangle has or
-    that do not lie in space; int64."""
+def check_soup(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
+    """Refuse triangles ``(f, 3)`` that are no vertex numbers, and vertices that do not lie in
+    space; leave out those with a repeated corner. int64."""
     n = num_points
     if ambient_dim != 3:
         raise ShapeError(f"vertices must have shape (n, 3), got {(n, ambient_dim)}.")
-    triangles = check_corners(faces, n)
+    return distinct_corners(check_corners(faces, n))
+
+
+def distinct_corners(triangles: np.ndarray) -> np.ndarray:
+    """The triangles ``(f, 3)`` without those that have a repeated corner."""
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
-    if repeated.any():
-        triangles = triangles[~repeated]
-        warn(
-            f"triangles with a repeated corner left out: {repeated.sum()}.",
-            MeshRepairWarning,
-        )
-    used = np.zeros(n, bool)
+    if not repeated.any():
+        return triangles
+    warn(
+        f"triangles with a repeated corner left out: {repeated.sum()}.",
+        MeshRepairWarning,
+    )
+    return triangles[~repeated]
+
+
+def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
+    """The same, and refuse vertices that no triangle has."""
+    triangles = check_soup(faces, num_points=num_points, ambient_dim=ambient_dim)
+    used = np.zeros(num_points, bool)
     used[triangles] = True
     if not used.all():
         raise RankDeficientError(
-            f"vertices without a normal, in no triangle: {n - used.sum()} (first: "
+            f"vertices without a normal, in no triangle: {num_points - used.sum()} (first: "
             f"{used.argmin()}).",
-            "Remove them and number the others anew.",
+            "Leave them out, TangentBundle.from_mesh(meshes.cut_sheets(mesh)), or work with "
+            "functions: TangentBundle.scalar_from_mesh(mesh).",
         )
     return triangles
 
@@ -82,9 +93,9 @@ def counting_sort(keys, order, n):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _match(faces, n):  # pragma: no cover - compiled
-    """Twins (-1 at boundaries), a half-edge whose edge has a third triangle (or -1), pairs that run
-    alike."""
+def match_sides(faces, n):  # pragma: no cover - compiled
+    """Twins, -1 at boundaries and where an edge has more than two triangles, and which half-edges
+    are crowded like that."""
     num_halfedges = faces.shape[0] * 3
     tails = faces.reshape(-1)
     lower = np.empty(num_halfedges, np.int64)
@@ -94,27 +105,34 @@ def _match(faces, n):  # pragma: no cover - compiled
         lower[h] = min(tails[h], head)
         upper[h] = max(tails[h], head)
     twin = np.full(num_halfedges, -1, np.int64)
+    crowded = np.zeros(num_halfedges, np.bool_)
     last = np.full(n, -1, np.int64)
-    alike = 0
     # by the lower end: a mate was the last to see the upper one
     for h in counting_sort(lower, np.arange(num_halfedges), n):
         mate = last[upper[h]]
         if mate < 0 or lower[mate] != lower[h]:
             last[upper[h]] = h
+        elif crowded[mate]:
+            crowded[h] = True
         elif twin[mate] < 0:
             twin[mate] = h
             twin[h] = mate
-            alike += tails[mate] == tails[h]
         else:
-            return twin, h, alike
-    return twin, -1, alike
+            second = twin[mate]
+            crowded[h] = True
+            crowded[mate] = True
+            crowded[second] = True
+            twin[mate] = -1
+            twin[second] = -1
+    return twin, crowded
 
 
 @njit(cache=True, nogil=True)
-def _turns(faces, twin):  # pragma: no cover - compiled
-    """Which triangles to turn over so that all agree, and a half-edge across which none can (or
-    -1)."""
+def agreeing_turns(faces, twin):  # pragma: no cover - compiled
+    """Which triangles to turn over so that all agree, and the half-edges across which they cannot:
+    the surface is not orientable there."""
     turn = np.full(len(faces), -1, np.int8)
+    torn = np.zeros(len(twin), np.bool_)
     queue = np.empty(len(faces), np.int64)
     tails = faces.reshape(-1)
     end = 0
@@ -137,12 +155,27 @@ def _turns(faces, twin):  # pragma: no cover - compiled
                     queue[end] = other
                     end += 1
                 elif turn[other] != wanted:
-                    return turn, h
+                    torn[h] = True
             at += 1
         part = queue[begin:end]
         if 2 * turn[part].sum() > len(part):  # the majority is right
             turn[part] = 1 - turn[part]
-    return turn, -1
+    return turn == 1, torn
+
+
+def turned_over(faces: np.ndarray, is_turned: np.ndarray) -> np.ndarray:
+    """Triangles ``(f, 3)``, some of them the other way round."""
+    oriented = faces.copy()
+    oriented[is_turned] = faces[is_turned, ::-1]
+    return oriented
+
+
+CUT_REMEDY = (
+    "Fields on it: cut it there, TangentBundle.from_mesh(meshes.cut_sheets(mesh)). Functions: "
+    "TangentBundle.scalar_from_mesh(mesh). Points without triangles: "
+    "TangentBundle.from_points(vertices)."
+)
+"""What to do about meshes that are no surface."""
 
 
 def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -152,51 +185,77 @@ def oriented_halfedges(faces: np.ndarray, order: np.ndarray) -> tuple[np.ndarray
     ``order`` (n,) holds the user's numbers of the vertices, for messages.
     """
     n = len(order)
-    twin, crowded, alike = _match(faces, n)
-    if crowded >= 0:
+    twin, crowded = match_sides(faces, n)
+    if crowded.any():
+        edges = _distinct_edges(order[faces], crowded)
+        verb = "belongs" if len(edges) == 1 else "belong"
         raise NotManifoldError(
-            f"{_edge(order[faces], crowded)} belongs to more than two triangles, so the mesh is "
-            "no surface there.",
-            "Remove surplus triangles, or use the points alone: "
-            "TangentBundle.from_points(vertices).",
-        )
-    if alike:
-        turn, conflict = _turns(faces, twin)
-        if conflict >= 0:
-            raise NotManifoldError(
-                "the mesh is not orientable: its triangles cannot agree across "
-                f"{_edge(order[faces], conflict)}.",
-                "Use the points alone, TangentBundle.from_points(vertices): their transports may "
-                "be reflections.",
-            )
-        turned = np.flatnonzero(turn)
+            f"{_listed(edges)} {verb} to more than two triangles, so the mesh is no surface there.",
+            CUT_REMEDY,
+        ).at_edges(edges)
+    is_turned, torn = agreeing_turns(faces, twin)
+    if torn.any():
+        edges = _distinct_edges(order[faces], torn)
+        raise NotManifoldError(
+            f"the mesh is not orientable: its triangles cannot agree across {_listed(edges)}.",
+            CUT_REMEDY,
+        ).at_edges(edges)
+    if is_turned.any():
         warn(
-            f"triangles turned over to agree: {len(turned)}.",
+            f"triangles turned over to agree: {is_turned.sum()}.",
             MeshRepairWarning,
         )
-        faces = faces.copy()
-        faces[turned] = faces[turned, ::-1]
-        twin = _match(faces, n)[0]
+        faces = turned_over(faces, is_turned)
+        twin = match_sides(faces, n)[0]
     return faces, twin
 
 
-def _edge(faces: np.ndarray, h: int) -> str:
-    return f"the edge from vertex {faces[h // 3, h % 3]} to {faces[h // 3, (h + 1) % 3]}"
+def _distinct_edges(faces: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
+    """The edges ``(k, 2)`` of chosen half-edges, each once."""
+    heads = np.roll(faces, -1, axis=1)
+    ends = np.stack([faces.ravel(), heads.ravel()], axis=1)[is_chosen]
+    return np.unique(np.sort(ends, axis=1), axis=0)
+
+
+MAX_LISTED_EDGES = 5
+"""Edges that a message names; the error has them all."""
+
+
+def _listed(edges: np.ndarray) -> str:
+    """Edges by their vertices, the first of them if there are many.
+
+    >>> _listed(np.array([[0, 1], [4, 7]]))
+    '2 edges (from vertex 0 to 1, 4 to 7)'
+    """
+    names = [f"{tail} to {head}" for tail, head in edges[:MAX_LISTED_EDGES]]
+    if len(edges) == 1:
+        return f"the edge from vertex {names[0]}"
+    if len(edges) > MAX_LISTED_EDGES:
+        names.append("...")
+    return f"{len(edges)} edges (from vertex {', '.join(names)})"
 
 
 @njit(cache=True, nogil=True)
 def vertex_normals(points, faces):  # pragma: no cover - compiled
-    """Normals ``(n, 3)`` of any length: sums over the triangles around each vertex, weighted by
-    area."""
+    r"""Normals ``(n, 3)`` of any length: sums over the triangles around each vertex,
+
+    .. math:: \sum \frac{a \times b}{|a|^2\, |b|^2}
+
+    for the edges a and b that leave it, which are exact where the vertices lie on a sphere (Max,
+    1999, "Weights for computing vertex normals from facet normals").
+    """
     normals = np.zeros((len(points), 3))
     for corners in faces:
-        p = points[corners[0]]
-        q = points[corners[1]]
-        r = points[corners[2]]
         for k in range(3):
-            a = (k + 1) % 3
-            b = (k + 2) % 3
-            product = (q[a] - p[a]) * (r[b] - p[b]) - (q[b] - p[b]) * (r[a] - p[a])
-            for corner in corners:
-                normals[corner, k] += product
+            p = points[corners[k]]
+            a = points[corners[(k + 1) % 3]] - p
+            b = points[corners[(k + 2) % 3]] - p
+            square_a = a[0] ** 2 + a[1] ** 2 + a[2] ** 2
+            square_b = b[0] ** 2 + b[1] ** 2 + b[2] ** 2
+            if square_a > 0.0 and square_b > 0.0:
+                for m in range(3):
+                    after = (m + 1) % 3
+                    before = (m + 2) % 3
+                    product = a[after] * b[before] - a[before] * b[after]
+                    normals[corners[k], m] += product / square_a / square_b
     return normals

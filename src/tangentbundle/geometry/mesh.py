@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import NotManifoldError
 from .cloud import PointCloud
 from .graph import NeighborGraph
-from .halfedges import counting_sort, oriented_halfedges, vertex_normals
+from .halfedges import CUT_REMEDY, counting_sort, oriented_halfedges, vertex_normals
 from .known_frames import mesh_frames
 from .transport import Connection
 
@@ -33,8 +33,8 @@ that much."""
 @dataclass(frozen=True, eq=False)
 class IntrinsicTriangles:
     """The Delaunay triangles of a mesh, in the user's order: ``faces`` (f, 3); the ``curvature``
-    (f,) of each, the excess of its scaled angles over pi; and the ``senses`` (n,) of the frames, -1
-    where a frame sees the triangles from behind.
+    (f,) of each, the angle by which transport around it turns vectors; and the ``senses`` (n,) of
+    the frames, -1 where a frame sees the triangles from behind.
 
     On a closed mesh the curvatures sum to two pi times the Euler characteristic.
     """
@@ -46,14 +46,12 @@ class IntrinsicTriangles:
 
 @dataclass(frozen=True, eq=False)
 class Triangulation:
-    """What a bundle says of its mesh: oriented ``faces`` (f, 3) in the user's numbers; how many
-    edges lie on the ``boundary``, and how many were ``flipped``; and the triangles after the flips,
-    ``intrinsic``."""
+    """What a bundle says of its mesh: ``faces`` (f, 3) in the user's numbers, oriented where they
+    form a surface; how many edges lie on the ``boundary``, and how many were ``flipped``."""
 
     faces: np.ndarray
     boundary: int
     flipped: int
-    intrinsic: IntrinsicTriangles
 
     @property
     def is_on_boundary(self) -> Tensor:
@@ -87,6 +85,7 @@ class IntrinsicMesh:
     cotangents: Tensor
     areas: Tensor
     triangulation: Triangulation
+    intrinsic: IntrinsicTriangles
 
 
 @njit(cache=True, nogil=True)
@@ -100,7 +99,7 @@ def _previous(h):  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def _area(a, b, c):  # pragma: no cover - compiled
+def triangle_area(a, b, c):  # pragma: no cover - compiled
     """The area of a triangle (or of many) from its sides, by Kahan's formula: stable for
     needles."""
     lower = np.minimum(a, b)
@@ -116,7 +115,7 @@ def _area(a, b, c):  # pragma: no cover - compiled
 @njit(cache=True, nogil=True)
 def _angle(a, b, c):  # pragma: no cover - compiled
     """The angle between sides a and b of a triangle with sides a, b and c."""
-    return np.arctan2(4 * _area(a, b, c), a * a + b * b - c * c)
+    return np.arctan2(4 * triangle_area(a, b, c), a * a + b * b - c * c)
 
 
 @njit(cache=True, nogil=True)
@@ -127,7 +126,7 @@ def _unit(angle):  # pragma: no cover - compiled
 def _corners(length: np.ndarray) -> np.ndarray:
     """The angle at the tail of each half-edge, in its triangle."""
     squares = (length**2).reshape(-1, 3)
-    areas = _area(length[::3], length[1::3], length[2::3])
+    areas = triangle_area(length[::3], length[1::3], length[2::3])
     cosines = squares + np.roll(squares, 1, axis=1) - np.roll(squares, -1, axis=1)
     return np.arctan2(4 * areas[:, None], cosines).ravel()
 
@@ -247,7 +246,7 @@ def _flip(h, tails, twin, length, direction, scale):  # pragma: no cover - compi
     db = length[t_previous]
     # laid out in the plane, along ab
     along = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (2 * ab)
-    across = 2 * (_area(ab, bc, ca) + _area(ab, ad, db)) / ab
+    across = 2 * (triangle_area(ab, bc, ca) + triangle_area(ab, ad, db)) / ab
     cd = np.hypot(along, across)
     at_c = direction[h_previous] * _unit(scale[c] * _angle(ca, cd, ad))
     at_d = direction[t_previous] * _unit(scale[d] * _angle(db, cd, bc))
@@ -275,7 +274,7 @@ def _opposite(length, h):  # pragma: no cover - compiled
     b = length[_next(h)]
     c = length[_previous(h)]
     cosine = (b * b + c * c - a * a) / (2 * b * c)
-    sine = 2 * _area(a, b, c) / (b * c)
+    sine = 2 * triangle_area(a, b, c) / (b * c)
     return cosine, sine
 
 
@@ -309,46 +308,66 @@ def _make_delaunay(tails, twin, length, direction, scale):  # pragma: no cover -
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _cotangent_weights(tails, twin, length, n):  # pragma: no cover - compiled
-    """The weight of each half-edge's edge, and the areas of the vertices.
-
-    An edge of the boundary opposite an obtuse angle has a weight -k. With transport along the two
-    other sides, of weights x and y, its triangle has no negative energy if k <= x y / (x + y); k is
-    limited to that.
-    """
+def _half_cotangents(tails, length, n):  # pragma: no cover - compiled
+    """Half the cotangent opposite each half-edge, and the areas of the vertices."""
     half_cotangents = np.empty(len(tails))
-    weights = np.empty(len(tails))
     areas = np.zeros(n)
-    obtuse = np.zeros(len(tails) // 3 + 1, np.int64)  # the last for no triangle, -1
     for h in range(len(tails)):
         if h % 3 == 0:
-            area = _area(length[h], length[h + 1], length[h + 2])
+            area = triangle_area(length[h], length[h + 1], length[h + 2])
         areas[tails[h]] += area / 3
         a = length[h]
         b = length[_next(h)]
         c = length[_previous(h)]
         half_cotangents[h] = (b * b + c * c - a * a) / (8 * area)
-    for h in range(len(tails)):
+    return half_cotangents, areas
+
+
+@njit(cache=True, nogil=True)
+def _edge_weights(half_cotangents, twin):  # pragma: no cover - compiled
+    """The weight of each half-edge's edge, negative only at the boundary."""
+    weights = np.empty(len(twin))
+    for h in range(len(twin)):
         if twin[h] < 0:
             weights[h] = half_cotangents[h]
         else:
             weights[h] = max(half_cotangents[h] + half_cotangents[twin[h]], 0.0)
-        obtuse[h // 3] |= weights[h] < 0
-    for e in np.flatnonzero(weights < 0):
-        after = _next(e)
-        before = _previous(e)
-        # with half of their weights if the other triangle needs them, too
-        x = weights[after] / (1 + obtuse[twin[after] // 3])
-        y = weights[before] / (1 + obtuse[twin[before] // 3])
-        limit = -x * y / (x + y) if x + y > 0 else 0.0
-        weights[e] = max(weights[e], limit)
-    return weights, areas
+    return weights
 
 
 @njit(cache=True, nogil=True)
-def _transports(tails, twin, length, direction, scale, weights):  # pragma: no cover - compiled
+def _flat_sides(half_cotangents, twin, length):  # pragma: no cover - compiled
+    """Half-edges opposite obtuse angles whose triangles must be flat, from the shortest to the
+    longest.
+
+    The energy of a triangle with an obtuse angle has a negative weight, and is not negative if its
+    transports agree: if that along its longest side is that along the two others. This is needed at
+    boundaries, where nothing balances the weight, and across the other sides of such a triangle if
+    these are opposite obtuse angles in turn.
+    """
+    is_flat = np.zeros(len(twin), np.bool_)
+    stack = np.flatnonzero((twin < 0) & (half_cotangents < 0))
+    is_flat[stack] = True
+    count = len(stack)
+    flat = np.empty(len(twin), np.int64)
+    flat[:count] = stack
+    at = 0
+    while at < count:
+        for side in (_next(flat[at]), _previous(flat[at])):
+            across = twin[side]
+            if across >= 0 and half_cotangents[across] < 0 and not is_flat[across]:
+                is_flat[across] = True
+                flat[count] = across
+                count += 1
+        at += 1
+    flat = flat[:count]
+    return flat[np.argsort(length[flat])]
+
+
+@njit(cache=True, nogil=True)
+def _transports(tails, twin, length, direction, scale, flat):  # pragma: no cover - compiled
     """The rotation from the frame at the head of each half-edge to that at its tail, as a unit
-    complex number."""
+    complex number; along ``flat`` half-edges, that along the two other sides of their triangle."""
     turns = np.empty_like(direction)
     for h in range(len(tails)):
         after = _next(h)
@@ -358,9 +377,22 @@ def _transports(tails, twin, length, direction, scale, weights):  # pragma: no c
             corner = _angle(length[h], length[after], length[_previous(h)])
             back = direction[after] * _unit(scale[tails[after]] * corner)
         turns[h] = -direction[h] * back.conjugate()
-    for e in np.flatnonzero(weights < 0):  # along the two other sides
-        turns[e] = (turns[_next(e)] * turns[_previous(e)]).conjugate()
+    for h in flat:  # the other sides are shorter
+        turns[h] = (turns[_next(h)] * turns[_previous(h)]).conjugate()
+        if twin[h] >= 0:
+            turns[twin[h]] = turns[h].conjugate()
     return turns
+
+
+def _curvatures(scaled_angles: np.ndarray, flat: np.ndarray, twin: np.ndarray) -> np.ndarray:
+    """The angle by which transport around each triangle turns vectors, ``(f,)``: the excess of its
+    scaled angles over pi, or what triangles that were made flat passed on to it."""
+    curvature = scaled_angles.reshape(-1, 3).sum(axis=1) - np.pi
+    for h in flat:
+        if twin[h] >= 0:
+            curvature[twin[h] // 3] += curvature[h // 3]
+        curvature[h // 3] = 0.0
+    return curvature
 
 
 def intrinsic_mesh(
@@ -389,16 +421,16 @@ def intrinsic_mesh(
         raise NotManifoldError(
             f"at vertex {numbers[pinched]} several parts of the mesh meet in a point, so it has no "
             "tangent plane there.",
-            "Duplicate the vertex, or use the points alone: TangentBundle.from_points(vertices).",
+            CUT_REMEDY,
         )
     scale = np.where(inside, 2 * np.pi / total, 1.0)
     direction = _directions(points, bases, sense, tails, length, phi, scale)
     num_boundary = int((twin < 0).sum())
     num_flips = _make_delaunay(tails, twin, length, direction, scale)
-    weights, areas = _cotangent_weights(tails, twin, length, n)
-    scaled_angles = _corners(length) * scale[tails]
-    curvature = scaled_angles.reshape(-1, 3).sum(axis=1) - np.pi
-    turns = _transports(tails, twin, length, direction, scale, weights)
+    half_cotangents, areas = _half_cotangents(tails, length, n)
+    weights = _edge_weights(half_cotangents, twin)
+    flat = _flat_sides(half_cotangents, twin, length)
+    turns = _transports(tails, twin, length, direction, scale, flat)
     edges = _SortedEdges.of(tails, twin, n)
     return IntrinsicMesh(
         graph=edges.graph(length),
@@ -410,11 +442,11 @@ def intrinsic_mesh(
             faces=numbers[oriented],
             boundary=num_boundary,
             flipped=num_flips,
-            intrinsic=IntrinsicTriangles(
-                faces=numbers[tails.reshape(-1, 3)],
-                curvature=curvature,
-                senses=sense[np.argsort(numbers)],
-            ),
+        ),
+        intrinsic=IntrinsicTriangles(
+            faces=numbers[tails.reshape(-1, 3)],
+            curvature=_curvatures(_corners(length) * scale[tails], flat, twin),
+            senses=sense[np.argsort(numbers)],
         ),
     )
 

@@ -3,7 +3,6 @@ name with a note."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product, takewhile
@@ -22,15 +21,14 @@ from ..errors import (
     ShapeError,
     UnitsError,
 )
+from ..layout import NUMBER
 from ..spaces import Cloud, Globe, Space
 from ..units import common_unit, conversion
 from ..winds import (
-    DIRECTION,
     EAST,
     EAST_NORTH,
     NO_VECTOR,
     NORTH,
-    SPEED,
     WIND_PARTS,
     impossible_wind,
     is_radian,
@@ -41,25 +39,15 @@ from ..winds import (
 )
 from .checks import check_count, distinct_rows, usable_rows, warn_if_radians, warn_of_data
 from .field import Field, Request
-from .names import listed, named, natural, plain_name, split_unit, with_suffix
+from .names import listed, name_key, named, natural, unit_of, with_suffix
 from .series import are_dates, numbers_the_rows
+from .vocabulary import names_of, pairs_of, without_fillers
 
-PLACES = [*product(("lat", "latitude", "nav_lat"), ("lon", "longitude", "nav_lon", "long", "lng"))]
-WINDS = [*zip(EAST, NORTH, strict=True), ("east", "north"), ("eastward", "northward")]
-WINDS += [EAST_NORTH, ("zonal", "meridional")]
-POLAR_WINDS = [*product(SPEED, DIRECTION)]
-TIME_NAMES: tuple[str, ...] = (
-    "time",
-    "times",
-    "date",
-    "datetime",
-    "timestamp",
-    "valid_time",
-    "date_time",
-    "obs_time",
-)
-TIME_NAMES += ("year", "month", "day", "hour", "minute", "utc", "step", "frame", "day_of_year")
-"""Names, in lower case, of columns that say when a row was measured."""
+EASTWARD = ("east", "eastward", "zonal", "ost", "est", "este", "leste")
+NORTHWARD = ("north", "northward", "meridional", "nord", "nord", "norte", "norte")
+"""Words that are names of components only beside a latitude and a longitude."""
+TIME_NAMES = ("year", "month", "day", "hour", "minute", "utc", "step", "frame", "day_of_year")
+"""Names of columns that say when a row was measured, besides those of dates and times."""
 NUMBERED = ("x", "pc")
 """Prefixes of numbered coordinates; others count if there is a velocity for each."""
 VELOCITY = ("v", "v_", "d", "d_")
@@ -68,11 +56,6 @@ VELOCITY = ("v", "v_", "d", "d_")
 
 NO_VECTOR_PREFIXES = ("", "n", "normal", "normals", "p", "pos", "position")
 """Names of axes with these in front are normals or further coordinates, as nx or pos_x."""
-NUMBER = re.compile(
-    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
-)
-"""What is a number in a table; Python's ``float`` also accepts 1_000."""
-
 MAX_GROUPS = 4
 """Other vectors that a warning names."""
 
@@ -108,9 +91,34 @@ class Columns:
 # Which columns they are.
 
 
-def _key(name: str) -> str:
-    """A name as the known ones are written: ``Wind Speed (kt)`` is ``wind_speed``."""
-    return plain_name(name).lower().replace(" ", "_")
+def _places() -> list[tuple[str, str]]:
+    """Names of latitude and longitude."""
+    return [*product(names_of("latitude"), names_of("longitude"))]
+
+
+def _plane() -> list[tuple[str, str]]:
+    """Names of coordinates to the east and to the north."""
+    return [*product(names_of("easting"), names_of("northing"))]
+
+
+def _winds() -> list[tuple[str, str]]:
+    """Names of components to the east and to the north."""
+    pairs = [*zip(EAST, NORTH, strict=True), EAST_NORTH]
+    pairs += zip(EASTWARD, NORTHWARD, strict=True)
+    return [*pairs, *pairs_of("eastward", "northward")]
+
+
+def _polar_winds() -> list[tuple[str, str]]:
+    """Names of speed and direction."""
+    return [*product(names_of("speed"), names_of("direction"))]
+
+
+def _loosely(known: dict[str, str]) -> dict[str, str]:
+    """Known names, also by their keys without words that do not matter."""
+    loosely = dict(known)
+    for name_as_key, name in known.items():
+        loosely.setdefault(without_fillers(name_as_key), name)
+    return loosely
 
 
 def find_columns(names: Sequence[str], request: Request) -> Columns:
@@ -124,13 +132,14 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     ... ).vectors
     ('dpc1', 'dpc2', 'dpc10')
     """
-    known = {_key(name): name for name in reversed(names)}
+    known = {name_key(name): name for name in reversed(names)}
     points, on_globe = _find_points(names, known, request)
     vectors: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
     sigma: tuple[str, ...] = ()
     if not request.only_points:
-        wind = _find_wind(names, known, on_globe, request)
+        has_compass = on_globe or _is_plane(points)
+        wind = _find_wind(names, known, has_compass, request)
         if wind:
             vectors = EAST_NORTH
         else:
@@ -139,7 +148,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         sigma = named([request.sigma], names, "sigma")[:1]
     elif vectors and "sigma" in known:
         sigma = (known["sigma"],)
-    units = {name: split_unit(name)[1] for name in (*(wind or vectors), *sigma)}
+    units = {name: unit_of(name) for name in (*(wind or vectors), *sigma)}
     if wind and units[wind[0]]:
         vectors = tuple(f"{name} [{units[wind[0]]}]" for name in vectors)
     columns = Columns(points, vectors, on_globe, units, wind=wind, sigma=sigma)
@@ -181,12 +190,15 @@ def _find_points(
         return named(request.latlon, names, "latlon", 2), True
     if request.points:
         columns = named(request.points, names, "points")
-        return columns, tuple(map(_key, columns)) in PLACES
-    globe = _first(known, PLACES)
+        return columns, tuple(map(name_key, columns)) in _places()
+    loosely = _loosely(known)
+    globe = _first(loosely, _places())
     axes = [[f"{prefix}{axis}" for axis in "xyz"] for prefix in ("", "p", "pos_")]
     cloud = _first(known, [*axes, *_numbered_points(known)])
-    if globe and (not cloud or _first(known, [*WINDS, *POLAR_WINDS])):
+    if globe and (not cloud or _first(loosely, [*_winds(), *_polar_winds()])):
         return globe, True
+    if not cloud:
+        cloud = _first(loosely, _plane())
     if not cloud:
         raise MissingColumnsError(
             f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, "
@@ -199,20 +211,26 @@ def _find_points(
 
 
 def _find_wind(
-    names: Sequence[str], known: dict[str, str], on_globe: bool, request: Request
+    names: Sequence[str], known: dict[str, str], has_compass: bool, request: Request
 ) -> tuple[str, ...]:
     """Columns of speed and direction; empty if vectors are components."""
-    if request.wind and not on_globe:
+    if request.wind and not has_compass:
         raise InvalidInputError(
-            "needs latitude and longitude.",
+            "needs latitude and longitude, or easting and northing.",
             Remedy("Name them with {latlon}.", latlon=("LAT", "LON")),
             argument="wind",
         )
     if request.wind:
         return named(request.wind, names, "wind", 2)
-    if request.vectors or not on_globe or _first(known, WINDS):
+    loosely = _loosely(known)
+    if request.vectors or not has_compass or _first(loosely, _winds()):
         return ()
-    return _first(known, POLAR_WINDS)
+    return _first(loosely, _polar_winds())
+
+
+def _is_plane(points: tuple[str, ...]) -> bool:
+    """Whether points have coordinates to the east and to the north."""
+    return tuple(map(name_key, points)) in _plane()
 
 
 def _find_vectors(
@@ -223,12 +241,17 @@ def _find_vectors(
     request: Request,
 ) -> tuple[str, ...]:
     """Columns of vectors, as many as components; empty if there are none, and none are needed."""
+    count = len(points)
+    columns: tuple[str, ...] = ()
     if on_globe:
-        count = 2
-        columns = _first(known, WINDS)
+        columns = _first(_loosely(known), _winds())
     else:
-        count = len(points)
         columns = _velocities(known, points)
+        if _is_plane(points) and not columns:
+            others = {
+                name_as_key: name for name_as_key, name in known.items() if name not in points
+            }
+            columns = _first(_loosely(others), [*_winds(), ("vx", "vy")])
     if request.vectors or columns:
         return named(request.vectors or columns, names, "vectors", count)
     if request.needs_vectors:
@@ -243,7 +266,7 @@ def _find_vectors(
 def _velocities(known: dict[str, str], points: tuple[str, ...]) -> tuple[str, ...]:
     """Columns whose names are those of the points with a prefix, or u, v, w, or v1, v2, ..."""
     free = {key: name for key, name in known.items() if name not in points}
-    keys = [_key(name) for name in points]
+    keys = [name_key(name) for name in points]
     axes = [key.removeprefix("pos_").removeprefix("p") for key in keys]
     groups = []
     for group in (keys, axes):
@@ -306,17 +329,11 @@ def _first(
 # Fields from them.
 
 
-def from_columns(
-    column: Callable[[str], np.ndarray],
-    columns: Columns,
-    request: Request,
-    others: Mapping[str, np.ndarray] | None = None,
-) -> tuple[Field, np.ndarray | None]:
-    """A field from named columns, checked and in one unit, and the rows used; None if all are used.
+def field_of_rows(column: Callable[[str], np.ndarray], columns: Columns, request: Request) -> Field:
+    """The field of all rows of named columns whose numbers are there, in one unit.
 
-    ``others`` are further columns: those ``(n,)`` may tell rows of one place apart, and components
-    of other vectors among them are named in a warning. Vectors may be ``(n,)`` or ``(T, n)``. All
-    numbers are float32 if they came so, otherwise float64.
+    Vectors may be ``(n,)`` or ``(T, n)``. All numbers are float32 if they came so, otherwise
+    float64. ``Field.rows`` are the rows in use.
     """
     points = {name: column(name) for name in columns.points}
     vectors = {name: column(name) for name in columns.components}
@@ -337,24 +354,10 @@ def from_columns(
     numbers += [sigma[:, None] for sigma in errors.values()]
     rows = usable_rows(np.concatenate(numbers, axis=1), request, notes)
     check_count(len(rows), request)
-    space = _space(coordinates[rows], columns)
-    unused = {name: array for name, array in (others or {}).items() if name not in columns.numeric}
-    labels = {
-        name: array[rows]
-        for name, array in unused.items()
-        if array.shape == (n,) and not numbers_the_rows(array)
-    }
-    first = distinct_rows(space, request, notes, labels, rows)
-    if vectors and not (request.vectors or request.wind):
-        _warn_of_other_vectors(columns, unused)
-    check_count(len(first), request)
-    if len(first) < n:
-        rows = rows[first]
-        space = space.select(first)
-        if values is not None:
-            values = values[:, rows]
+    if values is not None and len(rows) < n:
+        values = values[:, rows]
     field = Field(
-        space=space,
+        space=_space(coordinates[rows], columns),
         values=values,
         names=columns.vectors,
         units=units,
@@ -364,7 +367,65 @@ def from_columns(
     )
     for name, sigma in errors.items():
         field = with_errors(field, sigma[rows], name, columns.units[name])
-    return field, rows if len(rows) < n else None
+    return field
+
+
+def distinct_field(field: Field, request: Request, others: Mapping[str, np.ndarray]) -> Field:
+    """The first row at each place of a field of rows; repeats are refused unless
+    ``drop_duplicates``.
+
+    ``others`` are further columns: those ``(n,)`` may tell rows of one place apart.
+    """
+    assert field.rows is not None
+    notes = [*field.notes]
+    labels = {
+        name: array[field.rows]
+        for name, array in others.items()
+        if array.ndim == 1 and len(array) > field.rows[-1] and not numbers_the_rows(array)
+    }
+    first = distinct_rows(field.space, request, notes, labels, field.rows)
+    check_count(len(first), request)
+    if len(first) == len(field.rows):
+        return field
+    values = field.values
+    if values is not None:
+        values = values[:, first]
+    noise = field.noise
+    if noise is not None:
+        noise = noise[first]
+    return replace(
+        field,
+        space=field.space.select(first),
+        values=values,
+        noise=noise,
+        rows=field.rows[first],
+        notes=tuple(notes),
+    )
+
+
+def from_columns(
+    column: Callable[[str], np.ndarray],
+    columns: Columns,
+    request: Request,
+    others: Mapping[str, np.ndarray] | None = None,
+) -> tuple[Field, np.ndarray | None]:
+    """A field from named columns, checked and in one unit, and the rows used; None if all are used.
+
+    ``others`` are further columns: those ``(n,)`` may tell rows of one place apart, and components
+    of other vectors among them are named in a warning.
+    """
+    others = others or {}
+    n = column(columns.points[0]).shape[-1]
+    field = field_of_rows(column, columns, request)
+    unused = {name: array for name, array in others.items() if name not in columns.numeric}
+    labels = {name: array for name, array in unused.items() if array.shape == (n,)}
+    field = distinct_field(field, request, labels)
+    warn_of_other_vectors(columns, request, unused)
+    assert field.rows is not None
+    rows = field.rows
+    if len(rows) == n:
+        return field, None
+    return field, rows
 
 
 def _check_lengths(
@@ -436,7 +497,7 @@ def other_vectors(names: Sequence[str], columns: Columns) -> list[tuple[str, ...
         used |= {with_suffix(name, f"_{part}") for name in columns.vectors}
     endings = tuple(f"_{name}" for name in columns.vectors)
     free = {
-        _key(name): name
+        name_key(name): name
         for name in reversed(names)
         if name not in used and not name.endswith(endings)
     }
@@ -457,7 +518,7 @@ def _axes(columns: Columns) -> list[list[str]]:
     if columns.on_globe:
         return [["x", "y"], ["u", "v"]]
     dims = len(columns.points)
-    points = [_key(name) for name in columns.points]
+    points = [name_key(name) for name in columns.points]
     return [["x", "y", "z"][:dims], ["u", "v", "w"][:dims], points]
 
 
@@ -473,8 +534,13 @@ def _candidates(key: str, axes: list[list[str]]) -> list[list[str]]:
     return candidates
 
 
-def _warn_of_other_vectors(columns: Columns, others: Mapping[str, np.ndarray]) -> None:
-    """Warn of further vectors among columns of numbers: they are not worked on."""
+def warn_of_other_vectors(
+    columns: Columns, request: Request, others: Mapping[str, np.ndarray]
+) -> None:
+    """Warn of further vectors among columns of numbers, if vectors were guessed: they are not
+    worked on."""
+    if not columns.vectors or request.vectors or request.wind:
+        return
     numeric = [name for name, column in others.items() if _has_numbers(column)]
     groups = other_vectors(numeric, columns)
     if not groups:
@@ -498,6 +564,12 @@ def _has_numbers(column: np.ndarray) -> bool:
     return all(isinstance(text, str) and NUMBER.fullmatch(text.strip()) for text in texts)
 
 
+def is_time_name(name: str) -> bool:
+    """Whether a column says by its name when a row was measured."""
+    known = (*TIME_NAMES, *names_of("date"), *names_of("clock"))
+    return name_key(name) in known
+
+
 def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Columns ``(n,)`` that say when a row was measured: dates, text that begins with dates, or
     names such as hour.
@@ -513,7 +585,7 @@ def time_labels(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {
         name: column
         for name, column in columns.items()
-        if column.ndim == 1 and (_key(name) in TIME_NAMES or are_dates(column))
+        if column.ndim == 1 and (is_time_name(name) or are_dates(column))
     }
 
 
@@ -546,19 +618,19 @@ def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field
 # And back.
 
 
-def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
+def to_columns(field: Field, step: int = 0, uncertainty: str = "_std") -> dict[str, np.ndarray]:
     """The columns of points, vectors and standard deviations of one time, in the units that their
-    names say."""
+    names say; names of standard deviations end in ``uncertainty``."""
     table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
     if field.values is not None and not field.wind:
         table |= _components(field, field.values[step], "")
     if field.std is not None:
-        table |= _components(field, field.std[step], "_std")
+        table |= _components(field, field.std[step], uncertainty)
     for part in field.parts.values():
-        table |= to_columns(part, step)
+        table |= to_columns(part, step, uncertainty)
     if field.wind and field.values is not None:
         speed_name, direction_name = field.wind
-        turn = split_unit(direction_name)[1]
+        turn = unit_of(direction_name)
         speed, direction = speed_direction(field.values[step].T, turn)
         table[_with_unit(speed_name, field)] = speed
         table[direction_name] = direction
@@ -570,7 +642,7 @@ def _components(field: Field, numbers: np.ndarray, suffix: str) -> dict[str, np.
     columns = {}
     for name, column in zip(field.names, numbers.T, strict=True):
         label = _with_unit(with_suffix(name, suffix), field)
-        unit = split_unit(name)[1]
+        unit = unit_of(name)
         columns[label] = column * (conversion(field.units, unit) or 1.0)
     return columns
 
@@ -580,6 +652,6 @@ def _with_unit(name: str, field: Field) -> str:
     it says a unit."""
     columns = getattr(field.origin, "column_names", ())
     arrays = getattr(field.origin, "arrays", ())
-    if not field.units or split_unit(name)[1] or name in columns or name in arrays:
+    if not field.units or unit_of(name) or name in columns or name in arrays:
         return name
     return f"{name} [{field.units}]"

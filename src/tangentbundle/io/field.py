@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInputError, Note, ShapeError
+from ..layout import Layout
 from ..spaces import Space
+from .clocks import Clock
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class Request:
     Names may be patterns (``pc*``) and ranges (``pc1:pc50``). ``wind`` names speed and direction,
     ``select`` chooses values of dimensions such as ``{"level": 500}``. ``sigma`` names the column
     of standard errors. ``up`` is the axis that figures show as up: x, y or z, by default y for OBJ
-    files and z for all others.
+    files and z for all others. ``layout`` says how tables are written, where that is not to be
+    found out.
     """
 
     points: tuple[str, ...] = ()
@@ -33,6 +36,7 @@ class Request:
     needs_vectors: bool = True
     select: Mapping[str, Any] = field(default_factory=dict)
     up: str = ""
+    layout: Layout = field(default_factory=Layout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +51,9 @@ class Field:
     ``wind`` names the columns of speed and direction that vectors were computed from. ``noise`` are
     known standard errors of the vectors, ``(n,)``. ``parts`` are other vectors, or numbers (c = 1),
     at the same points and times, to write next to these. ``rows`` ``(n,)`` number the points in the
-    file, from 0, where some of its rows were left out.
+    file, from 0, where some of its rows were left out. ``observed`` ``(T, n)`` says which vectors
+    of a series were measured, if some are missing: these are interpolated in time. ``clock`` is how
+    a table writes its times. ``decimals`` of vectors are written to tables of text; None for all.
     """
 
     space: Space
@@ -63,6 +69,9 @@ class Field:
     noise: np.ndarray | None = None
     parts: Mapping[str, Field] = field(default_factory=dict)
     rows: np.ndarray | None = None
+    observed: np.ndarray | None = None
+    clock: Clock | None = None
+    decimals: int | None = None
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -83,6 +92,12 @@ class Field:
         row = point if self.rows is None else self.rows[point]
         return int(row) + 1
 
+    def measured(self, step: int) -> np.ndarray:
+        """The points that have a measurement at one time, in order."""
+        if self.observed is None:
+            return np.arange(len(self.space))
+        return np.flatnonzero(self.observed[step])
+
     @property
     def vectors(self) -> np.ndarray:
         """Ambient vectors ``(T, n, D)``."""
@@ -97,14 +112,14 @@ class Field:
     def __str__(self) -> str:
         text = str(self.space)
         if self.times is not None and len(self.times) > 1:
-            first, last = self._ends(self.times)
+            first, last = self.ends(self.times)
             text += f", {len(self.times)} times from {first} to {last}"
         elif len(self) > 1:
             text += f", {len(self)} fields"
         return text
 
     @staticmethod
-    def _ends(times: np.ndarray) -> np.ndarray:
+    def ends(times: np.ndarray) -> np.ndarray:
         """The first and the last time: days, or minutes within one day."""
         ends = times[[0, -1]]
         days = ends.astype("datetime64[D]")

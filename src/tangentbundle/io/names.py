@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import NO_EXAMPLE, InvalidInputError, MissingColumnsError, Remedy
+from .vocabulary import implied_unit, key, unit_suffixes
 
 NAME_AND_UNIT = re.compile(r"^(.*?)\s*[\[(]([^\])]*)[\])]$")
 """A name with its unit in brackets at the end: ``Vx [m/s]``."""
@@ -31,8 +32,44 @@ def split_unit(name: str) -> tuple[str, str]:
 
 
 def plain_name(name: str) -> str:
-    """A name without its unit."""
+    """A name without its unit in brackets."""
     return split_unit(name)[0]
+
+
+def unit_of(name: str) -> str:
+    """The unit that a name says: in brackets, at its end, or by what it is; empty if none.
+
+    >>> unit_of("u [m/s]"), unit_of("wind_speed_kmh"), unit_of("sknt"), unit_of("lat")
+    ('m/s', 'km/h', 'kt', '')
+    """
+    plain, unit = split_unit(name)
+    if unit:
+        return unit
+    ending = _unit_ending(plain)
+    if ending:
+        return unit_suffixes()[ending]
+    return implied_unit(plain)
+
+
+def name_key(name: str) -> str:
+    """What a column is called, as names are compared: without unit, capitals and accents.
+
+    >>> name_key("Wind Speed (kt)"), name_key("wind_dir_deg"), name_key("x_m")
+    ('wind_speed', 'wind_dir', 'x')
+    """
+    plain = plain_name(name)
+    ending = _unit_ending(plain)
+    if ending:
+        plain = plain[: -len(ending) - 1]
+    return key(plain)
+
+
+def _unit_ending(name: str) -> str:
+    """The unit at the end of a name, after ``_`` or a space; empty if there is none."""
+    for ending in unit_suffixes():
+        if name.lower().endswith((f"_{ending}", f" {ending}")) and len(name) > len(ending) + 1:
+            return ending
+    return ""
 
 
 def with_suffix(name: str, suffix: str) -> str:

@@ -8,7 +8,7 @@ from ..errors import DamagedFileError
 from ..memory import require_memory
 from .columns import find_columns
 from .field import Field, Request
-from .tables import check_distinct, from_table, to_table
+from .tables import check_distinct, from_table, to_tables
 
 BYTES_PER_CELL = 16.0
 """Memory for a number while a table is read."""
@@ -40,4 +40,4 @@ def write(field: Field, path: Path) -> None:
     """A Parquet file."""
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(to_table(field), path)
+    pyarrow.parquet.write_table(to_tables(field), path)

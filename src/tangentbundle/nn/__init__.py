@@ -1,10 +1,31 @@
 """Tangent bundle neural networks: weights only, the operator is an argument of ``forward``."""
 
-from .activations import Activation, AmbientThenProject, Coordinatewise, NoActivation, NormTanh
+from .activations import (
+    Activation,
+    AmbientThenProject,
+    Coordinatewise,
+    NoActivation,
+    NormGate,
+    NormTanh,
+)
 from .base import Configured
+from .constraints import Constraint, Lowpass, NonAmplifying
 from .conv import BundleConv
-from .mixed import MixedOperators, MixedTNN
+from .dropout import VectorDropout
+from .edge_features import EdgeFeatureConv
+from .learnable_filters import (
+    DecaySum,
+    HeatSum,
+    ImpulseNetwork,
+    LearnableFilter,
+    LearnedHeat,
+    Positive,
+    RationalFilter,
+)
+from .mixed import MixedTNN, ResidualMixedTNN
+from .mixed_operators import MixedOperators
 from .models import TNN, GatedTNN, Recurrent, RecurrentTNN
+from .norms import CloudNorm, FieldNorm, NoNorm, PointNorm
 from .parametrizations import (
     Cayley,
     Diagonal,
@@ -13,7 +34,9 @@ from .parametrizations import (
     MatrixExponential,
     Parametrization,
 )
-from .readouts import InvariantReadout, Readout, SumReadout
+from .pooling import AttentionPooling, MeanPooling, NoPooling, Pooling
+from .readouts import InvariantReadout, MixedReadout, Readout, SumReadout
+from .residual import ResidualBlock, ResidualTNN
 from .sheaf_maps import ConnectionSheaf, SheafBuilder, SheafLearner
 from .sheaf_networks import SheafConv, SheafDiffusion, SheafTNN, TangentConv
 
@@ -21,25 +44,49 @@ __all__ = [
     "TNN",
     "Activation",
     "AmbientThenProject",
+    "AttentionPooling",
     "BundleConv",
     "Cayley",
+    "CloudNorm",
     "Configured",
     "ConnectionSheaf",
+    "Constraint",
     "Coordinatewise",
+    "DecaySum",
     "Diagonal",
+    "EdgeFeatureConv",
+    "FieldNorm",
     "GatedTNN",
     "General",
+    "HeatSum",
     "Householder",
+    "ImpulseNetwork",
     "InvariantReadout",
+    "LearnableFilter",
+    "LearnedHeat",
+    "Lowpass",
     "MatrixExponential",
+    "MeanPooling",
     "MixedOperators",
+    "MixedReadout",
     "MixedTNN",
     "NoActivation",
+    "NoNorm",
+    "NoPooling",
+    "NonAmplifying",
+    "NormGate",
     "NormTanh",
     "Parametrization",
+    "PointNorm",
+    "Pooling",
+    "Positive",
+    "RationalFilter",
     "Readout",
     "Recurrent",
     "RecurrentTNN",
+    "ResidualBlock",
+    "ResidualMixedTNN",
+    "ResidualTNN",
     "SheafBuilder",
     "SheafConv",
     "SheafDiffusion",
@@ -47,4 +94,5 @@ __all__ = [
     "SheafTNN",
     "SumReadout",
     "TangentConv",
+    "VectorDropout",
 ]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import torch
 
+from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError, TangentBundleError
 from ..operators import SquareOperator
 from .base import Configured
@@ -173,6 +174,34 @@ class NormTanh(Activation):
         length = torch.where(is_small, 1.0, square).sqrt()
         factor = torch.where(is_small, tanh_ratio_series(square), torch.tanh(length) / length)
         return x * factor
+
+
+class NormGate(Activation):
+    r"""Gates: each channel times a number between 0 and 2 that the lengths of all channels decide.
+
+    .. math:: f_c \mapsto 2\,\sigma\Big(\sum_{c'} W_{cc'}\, \ell(f_{c'}) + b_c\Big)\, f_c,
+              \qquad \ell(f) = \sqrt{1 + |f|^2} - 1 .
+
+    It is the nonlinearity by which the channels of a point see each other. At first W is the
+    identity and b zero: long vectors grow, as by a smooth ReLU.
+
+    >>> import torch, tangentbundle as tb
+    >>> tb.nn.TNN([1, 8, 1], activation=tb.nn.NormGate()).num_parameters
+    104
+    """
+
+    def __init__(self, channels: int = 1) -> None:
+        super().__init__()
+        self.channels = positive_integer(channels, "channels")
+        self.weight = torch.nn.Parameter(torch.eye(self.channels))
+        self.shift = torch.nn.Parameter(torch.zeros(self.channels))
+
+    def sized(self, channels: int) -> NormGate:
+        return NormGate(channels)
+
+    def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
+        lengths = (1.0 + squared_norm(x)).sqrt() - 1.0
+        return 2.0 * torch.sigmoid(lengths @ self.weight.T + self.shift) * x
 
 
 SMALL_SQUARE = 1e-3

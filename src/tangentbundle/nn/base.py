@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from ..arguments import record_arguments
-from ..arrays import half_precision, positive_integer
+from ..arrays import half_precision, nonnegative, positive_integer
 from ..errors import DeviceError, DTypeError, InvalidInputError, ShapeError
 from ..memory import require_memory
 from ..operators import SquareOperator
@@ -118,6 +118,14 @@ def check_part(value: Part | None, default: Part, base: type, example: str) -> P
             f"a network takes {base.__name__} objects such as {example}, got {value!r}."
         )
     return value
+
+
+def check_dropout(probability: float) -> float:
+    """A probability of dropout, in [0, 1)."""
+    number = nonnegative(probability, "dropout")
+    if number >= 1.0:
+        raise InvalidInputError(f"dropout must lie in [0, 1), got {probability!r}.")
+    return number
 
 
 # Initial weights.

@@ -12,16 +12,21 @@ filters in continuous time, one of a D-TNN, sampled in space. The operator is an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
-from ..arrays import positive, positive_integer
+from ..arrays import Array, positive, positive_integer
 from ..errors import InvalidInputError
 from ..filters import Filter, Heat, Method
 from ..operators import SquareOperator
 from .base import Configured, check_part, check_signal, generator, uniform_weights
+from .constraints import Constraint
 from .evaluation import filter_and_mix
-from .filter_parameters import list_learnable, require_registered, use_parameters
+from .filter_parameters import copy_learnable, list_learnable, require_registered, use_parameters
+
+IDENTITY = Heat(0.0)
+"""The first tap of a layer with heat flows, which needs no product."""
 
 MAX_TAPS = 1000
 """Taps of a layer: each is a filter to evaluate."""
@@ -42,6 +47,8 @@ class BundleConv(Configured):
         filters: the taps instead, any filters of this library; the identity is among them only if
             listed. A field that is a ``torch.nn.Parameter``, such as the time of ``Heat``, or a
             ``torch.nn.Module``, such as the function of ``Spectral``, is learned with the weights.
+        constraints: such as ``[Lowpass(0.01), NonAmplifying()]``, what the filters between channels
+            are to be.
         method: how filters are evaluated; by default the operator's size decides.
         seed: of the initial weights ``(taps, in_channels, out_channels)``.
 
@@ -62,6 +69,7 @@ class BundleConv(Configured):
         step: float = 1.0,
         *,
         filters: Sequence[Filter] | None = None,
+        constraints: Sequence[Constraint] = (),
         method: Method | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
@@ -78,7 +86,12 @@ class BundleConv(Configured):
             fan_in=self.taps * self.in_channels,
             source=generator(seed),
         )
-        self.bank = _heat_flows(self.taps, self.step) if filters is None else filters
+        self.constraints = check_constraints(constraints)
+        if filters is None:
+            filters = _heat_flows(self.taps, self.step)
+        for constraint in self.constraints:
+            filters = constraint.constrain_filters(filters)
+        self.bank = _without_identity(filters)
         self._register(self.bank)
 
     def _register(self, filters: Sequence[Filter]) -> None:
@@ -93,9 +106,39 @@ class BundleConv(Configured):
     def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         filters = self._current_filters()
         x = check_signal(x, operator, self.in_channels, self.weight)
+        weight = self._constrained_weight(filters)
         if len(filters) == 0:  # the identity is the only tap
-            return x @ self.weight[0]
-        return filter_and_mix(x, self.weight, filters, operator, self.method)
+            return x @ weight[0]
+        return filter_and_mix(x, weight, filters, operator, self.method)
+
+    def _constrained_weight(self, filters: Sequence[Filter]) -> torch.Tensor:
+        """The weights as the constraints have them."""
+        weight: torch.Tensor = self.weight
+        if not self.constraints:
+            return weight
+        gains = [filter.gain_bound() for filter in filters]
+        if len(filters) < self.taps:
+            gains = [torch.ones(()), *gains]
+        gains_of_taps = torch.stack([gain.to(weight) for gain in gains])
+        for constraint in self.constraints:
+            weight = constraint.constrain_weight(weight, gains_of_taps)
+        return weight
+
+    def responses(self, lam: Array) -> torch.Tensor:
+        """The frequency responses of the filters between all pairs of channels at eigenvalues
+        ``lam`` (m,), ``(m, in_channels, out_channels)``.
+
+        >>> import tangentbundle as tb
+        >>> tb.nn.BundleConv(2, 4, taps=3, step=0.1).responses([0.0, 1.0, 2.0]).shape
+        torch.Size([3, 2, 4])
+        """
+        filters = self._current_filters()
+        weight = self._constrained_weight(filters)
+        nodes = torch.as_tensor(lam, dtype=torch.float64, device=weight.device)
+        taps = [filter.evaluate(nodes) for filter in filters]
+        if len(filters) < self.taps:
+            taps = [torch.ones_like(nodes), *taps]
+        return torch.einsum("km,kfg->mfg", torch.stack(taps), weight.double())
 
     def _current_filters(self) -> Sequence[Filter]:
         """The bank with the parameters that are registered now, which loading and
@@ -112,6 +155,34 @@ class BundleConv(Configured):
         return (
             f"{self.in_channels} -> {self.out_channels}, {self.taps} taps, {kind}, "
             f"{self.num_parameters} parameters"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ConvFactory:
+    """Makes the filter banks of a network, which differ in their channels and weights only.
+
+    All initial weights come from one generator, and each bank has its own copy of what the filters
+    learn.
+    """
+
+    taps: int
+    step: float
+    filters: Sequence[Filter] | None
+    constraints: Sequence[Constraint]
+    method: Method | None
+    source: torch.Generator
+
+    def make(self, in_channels: int, out_channels: int) -> BundleConv:
+        return BundleConv(
+            in_channels,
+            out_channels,
+            taps=self.taps,
+            step=self.step,
+            filters=copy_learnable(self.filters),
+            constraints=self.constraints,
+            method=self.method,
+            seed=self.source,
         )
 
 
@@ -133,5 +204,24 @@ def _count_taps(taps: int, filters: Sequence[Filter] | None) -> int:
 
 
 def _heat_flows(taps: int, step: float) -> list[Filter]:
-    """The filters of the taps after the identity, at times that are multiples of the step."""
-    return [Heat(tap * step) for tap in range(1, taps)]
+    """Heat flows at times that are multiples of the step."""
+    return [IDENTITY, *[Heat(tap * step) for tap in range(1, taps)]]
+
+
+def _without_identity(filters: Sequence[Filter]) -> Sequence[Filter]:
+    """The filters that are to be evaluated: the identity, where the layer has made it itself, is
+    none of them."""
+    if filters[0] is IDENTITY:
+        return filters[1:]
+    return filters
+
+
+def check_constraints(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
+    """The constraints of a layer; refuses what is none."""
+    is_list = isinstance(constraints, list | tuple)
+    if not is_list or not all(isinstance(item, Constraint) for item in constraints):
+        raise InvalidInputError(
+            "constraints must be a list such as [Lowpass(0.01), NonAmplifying()], got "
+            f"{constraints!r}."
+        )
+    return tuple(constraints)

@@ -9,25 +9,27 @@ exchange information by products and derivatives that depend on no frames:
 with filter banks A and B of the two Laplacians, matrices L and R that mix channels, and a gate
 :math:`\gamma`. Lengths are the inner products with L = R. The covariant derivative is there since
 no combination of gradients and divergences gives :math:`\nabla_v v`.
+
+On an oriented surface fields can be turned by a right angle, J. Networks with ``oriented=True``
+have :math:`\operatorname{curl} v` and :math:`\langle vL, J vR \rangle` among the functions, and
+every field w with :math:`J w`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 
-from ..bundle import TangentBundle
-from ..calculus import Derivatives, LinearMap
+from ..arrays import positive_integer
 from ..errors import InvalidInputError, ShapeError
-from ..operators import SquareOperator
 from .activations import NormTanh
 from .base import (
     Configured,
     check_channels,
+    check_part,
     check_signal,
     generator,
     linear_layer,
@@ -35,130 +37,23 @@ from .base import (
     uniform_weights,
 )
 from .conv import BundleConv
+from .dropout import VectorDropout
+from .mixed_operators import MixedOperators
+from .norms import CloudNorm, FieldNorm
+from .readouts import MixedReadout
 
-
-@dataclass(frozen=True, eq=False)
-class MixedOperators:
-    """What a ``MixedTNN`` acts through: two Laplacians and two first derivatives on one bundle.
-
-    >>> import tangentbundle as tb
-    >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(300, seed=0))
-    >>> MixedOperators.of(bundle).jacobian
-    LinearMap(300 points, rank 2 to rank 4, float64, cpu)
-    """
-
-    functions: SquareOperator
-    fields: SquareOperator
-    gradient: LinearMap
-    jacobian: LinearMap
-
-    @classmethod
-    def of(
-        cls, bundle: TangentBundle, degree: int = 2, neighbors: int | None = None
-    ) -> MixedOperators:
-        """The operators of a bundle; arguments are those of ``calculus.Derivatives``.
-
-        Fits are quadratic by default, whereas the default of ``Derivatives`` depends on the number
-        of points: weights learned on few points act through the same derivatives on many.
-        """
-        derivatives = Derivatives(bundle, degree, neighbors)
-        return cls(
-            functions=bundle.scalar().laplacian(),
-            fields=bundle.laplacian(),
-            gradient=derivatives.gradient(),
-            jacobian=derivatives.jacobian(),
-        )
-
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> Self:
-        """The same operators on another device or in another precision."""
-        return replace(
-            self,
-            functions=self.functions.to(device, dtype),  # type: ignore[attr-defined]
-            fields=self.fields.to(device, dtype),  # type: ignore[attr-defined]
-            gradient=self.gradient.to(device, dtype),
-            jacobian=self.jacobian.to(device, dtype),
-        )
-
-
-def differentiate(derivative: LinearMap, x: torch.Tensor) -> torch.Tensor:
-    """The derivative of a signal, which autocast may have brought to half precision."""
-    tensor, kind = derivative.check(x)
-    return kind.wrap(derivative.apply(tensor))
+FunctionsAndFields = tuple[torch.Tensor, torch.Tensor]
 
 
 class Channels(NamedTuple):
-    """Numbers of channels at one level of a ``MixedTNN``."""
+    """Numbers of channels at one level of a network on functions and fields."""
 
     functions: int
     fields: int
 
 
-class MixedLayer(torch.nn.Module):
-    """One layer of a ``MixedTNN``, from the channels of one level to those of the next."""
-
-    def __init__(
-        self,
-        inputs: Channels,
-        outputs: Channels,
-        taps: int,
-        step: float,
-        *,
-        is_last: bool,
-        source: torch.Generator,
-    ) -> None:
-        super().__init__()
-        num_fields = inputs.fields
-        self.left = uniform_weights(num_fields, num_fields, fan_in=num_fields, source=source)
-        self.right = uniform_weights(num_fields, num_fields, fan_in=num_fields, source=source)
-        self.functions = BundleConv(
-            inputs.functions + 2 * num_fields, outputs.functions, taps, step, seed=source
-        )
-        self.fields = BundleConv(
-            2 * num_fields + inputs.functions, outputs.fields, taps, step, seed=source
-        )
-        self.shift = torch.nn.Parameter(torch.zeros(outputs.functions))
-        self.gate = linear_layer(outputs.functions, outputs.fields, source)
-        self.activation = NormTanh()
-        self.is_last = is_last
-
-    def forward(
-        self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        left = v @ self.left
-        jacobian = covariant_derivative(v, operators)
-        products = (left * (v @ self.right)).sum(dim=-2, keepdim=True)
-        derivatives_along_left = torch.einsum("...abc,...bc->...ac", jacobian @ self.right, left)
-        gradient = differentiate(operators.gradient, s)
-        function_inputs = torch.cat([s, divergence(jacobian), products], dim=-1)
-        field_inputs = torch.cat([v, gradient, derivatives_along_left], dim=-1)
-        s_next = self.functions(function_inputs, operators.functions)
-        bounded = torch.tanh(s_next + self.shift)
-        v_next = self.fields(field_inputs, operators.fields) * self._gates(bounded)
-        if self.is_last:
-            return s_next, v_next
-        return bounded, self.activation(v_next, operators.fields)
-
-    def _gates(self, s: torch.Tensor) -> torch.Tensor:
-        """Factors of the fields between 0 and 2, ``(..., n, 1, c)``."""
-        return 2 * torch.sigmoid(self.gate(s))
-
-
-def covariant_derivative(v: torch.Tensor, operators: MixedOperators) -> torch.Tensor:
-    """The derivative ``(..., n, d, d, c)`` of fields ``(..., n, d, c)``: component, direction,
-    channel."""
-    rank = v.shape[-2]
-    return differentiate(operators.jacobian, v).unflatten(-2, (rank, rank))
-
-
-def divergence(jacobian: torch.Tensor) -> torch.Tensor:
-    """The trace ``(..., n, 1, c)`` of covariant derivatives ``(..., n, d, d, c)``."""
-    return torch.einsum("...aac->...c", jacobian).unsqueeze(-2)
-
-
 def mixed_channels(functions: Iterable[int], fields: Iterable[int]) -> list[Channels]:
-    """The channels of all levels of a ``MixedTNN``; only the input may have no functions."""
+    """The channels of all levels of a network; only the input may have no functions."""
     field_channels = check_channels(fields, minimum=2)
     function_channels = listed_channels(functions)
     if len(function_channels) != len(field_channels) or not is_count(function_channels[0]):
@@ -176,6 +71,105 @@ def is_count(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
+def check_mixed_signals(
+    functions: torch.Tensor | None,
+    fields: torch.Tensor,
+    operators: MixedOperators,
+    channels: Channels,
+    weight: torch.Tensor,
+) -> FunctionsAndFields:
+    """Functions and fields that fit the operators and the network; named errors otherwise."""
+    if not isinstance(operators, MixedOperators):
+        raise InvalidInputError(
+            f"a network on functions and fields acts through MixedOperators.of(bundle), got "
+            f"{type(operators)}."
+        )
+    v = check_signal(fields, operators.fields, channels.fields, weight)
+    if functions is None and channels.functions == 0:
+        functions = v.new_zeros((*v.shape[:-2], 1, 0))
+    if functions is None or functions.shape[:-3] != v.shape[:-3]:
+        shape = None if functions is None else tuple(functions.shape)
+        raise ShapeError(
+            f"functions must have shape (..., n, 1, {channels.functions}), as many as fields, got "
+            f"{shape}."
+        )
+    s = check_signal(functions, operators.functions, channels.functions, weight)
+    return s, v
+
+
+class MixedLayer(torch.nn.Module):
+    """One layer, from the channels of one level to those of the next."""
+
+    def __init__(
+        self,
+        inputs: Channels,
+        outputs: Channels,
+        taps: int,
+        step: float,
+        *,
+        oriented: bool,
+        is_last: bool,
+        source: torch.Generator,
+    ) -> None:
+        super().__init__()
+        num_fields = inputs.fields
+        self.oriented = oriented
+        self.is_last = is_last
+        num_functions_in = inputs.functions + 2 * num_fields
+        num_fields_in = 2 * num_fields + inputs.functions
+        if oriented:
+            num_functions_in += 2 * num_fields
+            num_fields_in *= 2
+        self.left = uniform_weights(num_fields, num_fields, fan_in=num_fields, source=source)
+        self.right = uniform_weights(num_fields, num_fields, fan_in=num_fields, source=source)
+        self.functions = BundleConv(num_functions_in, outputs.functions, taps, step, seed=source)
+        self.fields = BundleConv(num_fields_in, outputs.fields, taps, step, seed=source)
+        self.shift = torch.nn.Parameter(torch.zeros(outputs.functions))
+        self.gate = linear_layer(outputs.functions, outputs.fields, source)
+        self.activation = NormTanh()
+
+    def forward(
+        self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators
+    ) -> FunctionsAndFields:
+        functions, fields = self.exchange(s, v, operators)
+        s_next = self.functions(functions, operators.functions)
+        bounded = torch.tanh(s_next + self.shift)
+        v_next = self.fields(fields, operators.fields) * self._gates(bounded)
+        if self.is_last:
+            return s_next, v_next
+        return bounded, self.activation(v_next, operators.fields)
+
+    def exchange(
+        self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators
+    ) -> FunctionsAndFields:
+        """What functions and fields tell each other: the inputs of both filter banks."""
+        left = v @ self.left
+        right = v @ self.right
+        jacobian = operators.jacobian_of(v)
+        derivatives_along_left = torch.einsum("...abc,...bc->...ac", jacobian @ self.right, left)
+        functions = [s, divergence(jacobian), inner_products(left, right)]
+        fields = [v, operators.gradient_of(s), derivatives_along_left]
+        if self.oriented:
+            functions.append(operators.curl(jacobian))
+            functions.append(inner_products(left, operators.turn(right)))
+            fields.extend([operators.turn(field) for field in fields])
+        return torch.cat(functions, dim=-1), torch.cat(fields, dim=-1)
+
+    def _gates(self, s: torch.Tensor) -> torch.Tensor:
+        """Factors of the fields between 0 and 2, ``(..., n, 1, c)``."""
+        return 2 * torch.sigmoid(self.gate(s))
+
+
+def divergence(jacobian: torch.Tensor) -> torch.Tensor:
+    """The trace ``(..., n, 1, c)`` of covariant derivatives ``(..., n, d, d, c)``."""
+    return torch.einsum("...aac->...c", jacobian).unsqueeze(-2)
+
+
+def inner_products(v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """The inner products ``(..., n, 1, c)`` of fields, channel by channel."""
+    return (v * w).sum(dim=-2, keepdim=True)
+
+
 class MixedTNN(Configured):
     r"""A network on functions ``(..., n, 1, a)`` and fields ``(..., n, d, b)``, for any d.
 
@@ -186,6 +180,9 @@ class MixedTNN(Configured):
         functions: channels of functions of each level, input first; the input may have none.
         fields: channels of fields of each level.
         taps, step: of the filter banks, as of ``TNN``.
+        oriented: whether layers have curls and fields turned by a right angle, on surfaces with
+            ``MixedOperators.of(bundle, oriented=True)``. Reflections of space change their sign.
+        readout: a ``MixedReadout`` of the outputs, for numbers or classes instead of both.
         seed: of the initial weights.
 
     ``forward(functions, fields, operators)`` takes ``None`` for no functions, and returns both.
@@ -207,43 +204,161 @@ class MixedTNN(Configured):
         taps: int = 2,
         *,
         step: float = 1.0,
+        oriented: bool = False,
+        readout: MixedReadout | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
         levels = mixed_channels(functions, fields)
+        oriented = check_part(oriented, False, bool, "oriented=True")
         source = generator(seed)
         self.in_channels = levels[0]
         self.layers = torch.nn.ModuleList()
         for level in range(1, len(levels)):
-            is_last = level == len(levels) - 1
             layer = MixedLayer(
-                levels[level - 1], levels[level], taps, step, is_last=is_last, source=source
+                levels[level - 1],
+                levels[level],
+                taps,
+                step,
+                oriented=oriented,
+                is_last=level == len(levels) - 1,
+                source=source,
             )
             self.layers.append(layer)
+        self.readout = check_part(readout, None, MixedReadout, "MixedReadout(8, 4, 3)")
 
     def forward(
         self, functions: torch.Tensor | None, fields: torch.Tensor, operators: MixedOperators
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        if not isinstance(operators, MixedOperators):
-            raise InvalidInputError(
-                f"a MixedTNN acts through MixedOperators.of(bundle), got {type(operators)}."
-            )
+    ) -> FunctionsAndFields | torch.Tensor:
         weight: torch.Tensor = self.layers[0].left  # type: ignore[assignment]
-        v = check_signal(fields, operators.fields, self.in_channels.fields, weight)
-        s = self._check_functions(functions, v)
-        s = check_signal(s, operators.functions, self.in_channels.functions, weight)
+        s, v = check_mixed_signals(functions, fields, operators, self.in_channels, weight)
         for layer in self.layers:
             s, v = layer(s, v, operators)
-        return s, v
+        if self.readout is None:
+            return s, v
+        return self.readout(s, v, operators)
 
-    def _check_functions(self, functions: torch.Tensor | None, v: torch.Tensor) -> torch.Tensor:
-        """The functions that come with fields, none where the network takes none."""
-        count = self.in_channels.functions
-        if functions is None and count == 0:
-            return v.new_zeros((*v.shape[:-2], 1, 0))
-        if functions is None or functions.shape[:-3] != v.shape[:-3]:
-            shape = None if functions is None else tuple(functions.shape)
-            raise ShapeError(
-                f"functions must have shape (..., n, 1, {count}), as many as fields, got {shape}."
+
+class MixedBlock(torch.nn.Module):
+    """A layer on normalised functions and fields, whose outputs are mixed and added to its
+    inputs."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        taps: int,
+        step: float,
+        *,
+        oriented: bool,
+        norm: FieldNorm,
+        dropout: float,
+        source: torch.Generator,
+    ) -> None:
+        super().__init__()
+        num_functions = channels.functions
+        num_fields = channels.fields
+        self.function_norm = norm.sized(num_functions)
+        self.field_norm = norm.sized(num_fields)
+        self.layer = MixedLayer(
+            channels, channels, taps, step, oriented=oriented, is_last=False, source=source
+        )
+        self.mix_functions = uniform_weights(
+            num_functions, num_functions, fan_in=num_functions, source=source
+        )
+        self.mix_fields = uniform_weights(num_fields, num_fields, fan_in=num_fields, source=source)
+        self.dropout = VectorDropout(dropout)
+
+    def forward(
+        self, s: torch.Tensor, v: torch.Tensor, operators: MixedOperators
+    ) -> FunctionsAndFields:
+        normalized_s = self.function_norm(s, operators.functions)
+        normalized_v = self.field_norm(v, operators.fields)
+        change_s, change_v = self.layer(normalized_s, normalized_v, operators)
+        s_next = s + self.dropout(change_s @ self.mix_functions)
+        v_next = v + self.dropout(change_v @ self.mix_fields)
+        return s_next, v_next
+
+
+class ResidualMixedTNN(Configured):
+    """A deep network on functions and fields: blocks that add to their input, as of
+    ``ResidualTNN``.
+
+    Args:
+        functions: channels of functions of the input, which may have none, of all blocks, and of
+            the output, such as ``[3, 32, 1]``.
+        fields: channels of fields, likewise.
+        layers: number of blocks.
+        taps, step, oriented: as of ``MixedTNN``.
+        norm: of the functions and fields that enter a block, default ``CloudNorm()``, which leaves
+            derivatives as they are but for a factor.
+        dropout: probability with which a vector or number of a change is left out in training.
+        readout: as of ``MixedTNN``.
+        seed: of the initial weights.
+
+    >>> import torch, tangentbundle as tb
+    >>> bundle = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(300, seed=0).astype("float32")
+    ... )
+    >>> net = tb.nn.ResidualMixedTNN([3, 16, 1], [1, 8, 1], layers=4, step=0.01, oriented=True)
+    >>> operators = tb.nn.MixedOperators.of(bundle, oriented=True)
+    >>> s, v = net(torch.randn(300, 1, 3), torch.randn(300, 2, 1), operators)
+    >>> s.shape, v.shape
+    (torch.Size([300, 1, 1]), torch.Size([300, 2, 1]))
+    """
+
+    def __init__(
+        self,
+        functions: Iterable[int],
+        fields: Iterable[int],
+        layers: int = 4,
+        taps: int = 2,
+        *,
+        step: float = 1.0,
+        oriented: bool = False,
+        norm: FieldNorm | None = None,
+        dropout: float = 0.0,
+        readout: MixedReadout | None = None,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        levels = mixed_channels(functions, fields)
+        if len(levels) != 3:
+            raise InvalidInputError(
+                "functions and fields must list the channels of input, blocks and output, such as "
+                f"[3, 32, 1] and [1, 16, 1], got {len(levels)} levels."
             )
-        return functions
+        inputs, hidden, outputs = levels
+        oriented = check_part(oriented, False, bool, "oriented=True")
+        norm = check_part(norm, CloudNorm(), FieldNorm, "CloudNorm()")
+        source = generator(seed)
+        self.in_channels = inputs
+        self.lift_functions = linear_layer(inputs.functions, hidden.functions, source)
+        self.lift_fields = uniform_weights(
+            inputs.fields, hidden.fields, fan_in=inputs.fields, source=source
+        )
+        self.blocks = torch.nn.ModuleList()
+        for _ in range(positive_integer(layers, "layers")):
+            block = MixedBlock(
+                hidden, taps, step, oriented=oriented, norm=norm, dropout=dropout, source=source
+            )
+            self.blocks.append(block)
+        self.function_head = linear_layer(hidden.functions, outputs.functions, source)
+        self.field_head = uniform_weights(
+            hidden.fields, outputs.fields, fan_in=hidden.fields, source=source
+        )
+        self.readout = check_part(readout, None, MixedReadout, "MixedReadout(8, 4, 3)")
+
+    def forward(
+        self, functions: torch.Tensor | None, fields: torch.Tensor, operators: MixedOperators
+    ) -> FunctionsAndFields | torch.Tensor:
+        weight = self.lift_fields
+        s, v = check_mixed_signals(functions, fields, operators, self.in_channels, weight)
+        s = self.lift_functions(s)
+        v = v @ self.lift_fields
+        for block in self.blocks:
+            s, v = block(s, v, operators)
+        s = self.function_head(s)
+        v = v @ self.field_head
+        if self.readout is None:
+            return s, v
+        return self.readout(s, v, operators)

@@ -16,7 +16,6 @@ or a gated cell. The inputs ``(..., T, n, d, c)`` of a layer are filtered for al
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -34,39 +33,13 @@ from .activations import (
     squared_norm,
 )
 from .base import Configured, check_channels, check_part, generator
-from .conv import BundleConv
-from .filter_parameters import copy_learnable
+from .constraints import Constraint
+from .conv import BundleConv, ConvFactory
 from .readouts import Readout
 
 ACTIVATION_EXAMPLE = "NormTanh() or Coordinatewise(torch.tanh)"
 
 States = list[torch.Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class ConvFactory:
-    """Makes the filter banks of a network, which differ in their channels and weights only.
-
-    All initial weights come from one generator, and each bank has its own copy of what the filters
-    learn.
-    """
-
-    taps: int
-    step: float
-    filters: Sequence[Filter] | None
-    method: Method | None
-    source: torch.Generator
-
-    def make(self, in_channels: int, out_channels: int) -> BundleConv:
-        return BundleConv(
-            in_channels,
-            out_channels,
-            taps=self.taps,
-            step=self.step,
-            filters=copy_learnable(self.filters),
-            method=self.method,
-            seed=self.source,
-        )
 
 
 class TNNLayer(torch.nn.Module):
@@ -91,6 +64,7 @@ class TNN(Configured):
         step: sampling interval :math:`T_s`.
         filters: instead of taps and step, the filters of every layer (a D-TNN); each learns its own
             copy of their parameters.
+        constraints: of the filters of every layer, such as ``[Lowpass(0.01), NonAmplifying()]``.
         activation: nonlinearity of the hidden layers, default ``NormTanh()``, which depends on no
             frames; the paper's experiments use ``Coordinatewise(torch.tanh)``. Each layer has its
             own copy, see ``Activation``.
@@ -116,6 +90,7 @@ class TNN(Configured):
         *,
         step: float = 1.0,
         filters: Sequence[Filter] | None = None,
+        constraints: Sequence[Constraint] = (),
         activation: Activation | None = None,
         output: Activation | None = None,
         readout: Readout | None = None,
@@ -124,7 +99,7 @@ class TNN(Configured):
     ) -> None:
         super().__init__()
         widths = check_channels(channels, minimum=2)
-        convs = ConvFactory(taps, step, filters, method, source=generator(seed))
+        convs = ConvFactory(taps, step, filters, constraints, method, source=generator(seed))
         hidden_activation = check_part(activation, NormTanh(), Activation, ACTIVATION_EXAMPLE)
         last_activation = check_part(output, NoActivation(), Activation, ACTIVATION_EXAMPLE)
         num_layers = len(widths) - 1
@@ -221,13 +196,14 @@ class Recurrent(Configured):
         *,
         step: float = 1.0,
         filters: Sequence[Filter] | None = None,
+        constraints: Sequence[Constraint] = (),
         activation: Activation | None = None,
         method: Method | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
         widths = check_channels(channels, minimum=2 + self.has_head)
-        convs = ConvFactory(taps, step, filters, method, source=generator(seed))
+        convs = ConvFactory(taps, step, filters, constraints, method, source=generator(seed))
         nonlinearity = check_part(
             activation, self.default_activation, Activation, ACTIVATION_EXAMPLE
         )

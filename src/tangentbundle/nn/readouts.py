@@ -12,21 +12,8 @@ from ..arrays import positive_integer
 from ..errors import ShapeError
 from ..operators import SquareOperator
 from .base import Configured, check_part, check_signal, generator, linear_layer
-
-
-def cloud_sums(features: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
-    """Sums over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``."""
-    num_clouds = len(operator.sizes)
-    cloud_of_point = torch.repeat_interleave(torch.tensor(operator.sizes, device=features.device))
-    zeros = features.new_zeros((*features.shape[:-2], num_clouds, features.shape[-1]))
-    return zeros.index_add(-2, cloud_of_point, features)
-
-
-def cloud_means(features: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
-    """Means over the points of each bundle, ``(..., n, f)`` to ``(..., clouds, f)``, weighted by
-    the mass."""
-    mass = operator.mass[:, None].to(features.dtype)
-    return cloud_sums(features * mass, operator) / cloud_sums(mass, operator)
+from .mixed_operators import MixedOperators
+from .pooling import MeanPooling, Pooling, cloud_sums
 
 
 class Readout(Configured):
@@ -100,14 +87,58 @@ class SumReadout(Readout):
         return self.second(torch.relu(self.first(sums)))
 
 
-class InvariantReadout(Readout):
+def gram_pairs(channels: int) -> int:
+    """Different inner products of so many channels, lengths included."""
+    return channels * (channels + 1) // 2
+
+
+def gram_features(x: torch.Tensor) -> torch.Tensor:
+    """The inner products of the channels of a signal ``(..., n, d, c)`` at each point, as
+    ``(..., n, c (c + 1) / 2)``."""
+    channels = x.shape[-1]
+    gram = x.transpose(-1, -2) @ x
+    rows, columns = torch.triu_indices(channels, channels, device=x.device)
+    return gram[..., rows, columns]
+
+
+class PooledReadout(Readout):
+    """A readout of features of points: a layer, a pooling, another layer."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        features: int,
+        out_channels: int,
+        hidden: int,
+        pooling: Pooling | None,
+        seed: int | torch.Generator,
+    ) -> None:
+        source = generator(seed)
+        super().__init__(in_channels, features, out_channels, hidden, source)
+        chosen = check_part(pooling, MeanPooling(), Pooling, "MeanPooling() or NoPooling()")
+        self.pooling = chosen.sized(hidden, source)
+
+    def read(self, features: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
+        """Numbers of points or clouds from features ``(..., n, f)`` of points."""
+        hidden = torch.relu(self.first(features))
+        return self.second(self.pooling(hidden, operator))
+
+
+class InvariantReadout(PooledReadout):
     r"""Numbers from fields, independent of frames: lengths and inner products of channels through a
     small perceptron.
 
     At each point the Gram matrix :math:`G_i = f_i^T f_i` of the channels goes through a layer of
-    ``hidden`` units; with ``pool`` these are averaged over each cloud (in the mass, so that the
-    sampling density does not matter); a second layer gives the ``out_channels``:
-    ``(..., n, out_channels)`` without pooling, ``(..., clouds, out_channels)`` with it.
+    ``hidden`` units; these are pooled over each cloud; a second layer gives the ``out_channels``.
+
+    Args:
+        in_channels: of the signals ``(..., n, d, in_channels)``.
+        out_channels: of the result, ``(..., clouds, out_channels)``, or without pooling
+            ``(..., n, out_channels)``.
+        hidden: units of the perceptron.
+        pooling: default ``MeanPooling()``, the mean in the mass, so that the sampling density does
+            not matter; ``AttentionPooling()`` learns weights; ``NoPooling()`` reads every point.
+        seed: of the initial weights.
 
     >>> import torch, tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(
@@ -124,18 +155,57 @@ class InvariantReadout(Readout):
         out_channels: int,
         hidden: int = 16,
         *,
-        pool: bool = True,
+        pooling: Pooling | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
-        num_pairs = positive_integer(in_channels, "in_channels") * (in_channels + 1) // 2
-        super().__init__(in_channels, num_pairs, out_channels, hidden, seed)
-        self.pool = check_part(pool, True, bool, "pool=True")
+        features = gram_pairs(positive_integer(in_channels, "in_channels"))
+        super().__init__(in_channels, features, out_channels, hidden, pooling, seed)
 
     def forward(self, x: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         x = check_signal(x, operator, self.in_channels, self.first.weight)
-        gram = x.transpose(-1, -2) @ x
-        rows, columns = torch.triu_indices(self.in_channels, self.in_channels, device=x.device)
-        features = torch.relu(self.first(gram[..., rows, columns]))
-        if self.pool:
-            features = cloud_means(features, operator)
-        return self.second(features)
+        return self.read(gram_features(x), operator)
+
+
+class MixedReadout(PooledReadout):
+    """Numbers from functions and fields, independent of frames: the functions, and the inner
+    products of the fields, through a small perceptron.
+
+    Args:
+        functions, fields: numbers of channels of both.
+        others: as of ``InvariantReadout``.
+
+    ``forward(functions, fields, operators)`` takes what a ``MixedTNN`` returns.
+
+    >>> import torch, tangentbundle as tb
+    >>> bundle = tb.TangentBundle.from_points(
+    ...     tb.manifolds.Sphere(2).sample(300, seed=0).astype("float32")
+    ... )
+    >>> readout = tb.nn.MixedReadout(8, 4, out_channels=3)
+    >>> net = tb.nn.MixedTNN(functions=[0, 8], fields=[1, 4], step=0.01, readout=readout)
+    >>> net(None, torch.randn(300, 2, 1), tb.nn.MixedOperators.of(bundle)).shape
+    torch.Size([1, 3])
+    """
+
+    def __init__(
+        self,
+        functions: int,
+        fields: int,
+        out_channels: int,
+        hidden: int = 16,
+        *,
+        pooling: Pooling | None = None,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        functions = positive_integer(functions, "functions")
+        features = functions + gram_pairs(positive_integer(fields, "fields"))
+        super().__init__(fields, features, out_channels, hidden, pooling, seed)
+        self.functions = functions
+
+    def forward(
+        self, functions: torch.Tensor, fields: torch.Tensor, operators: MixedOperators
+    ) -> torch.Tensor:
+        weight = self.first.weight
+        s = check_signal(functions, operators.functions, self.functions, weight)
+        v = check_signal(fields, operators.fields, self.in_channels, weight)
+        features = torch.cat([s.squeeze(-2), gram_features(v)], dim=-1)
+        return self.read(features, operators.fields)

@@ -18,7 +18,7 @@ from ..errors import InvalidInputError, ShapeError
 from ..filters import Chebyshev, Filter
 from ..operators import Degrees, Laplacian, ScalarDegrees, SquareOperator
 from ..sheaf import Sheaf
-from .base import Configured, check_part, generator, linear_layer, uniform_weights
+from .base import Configured, check_dropout, check_part, generator, linear_layer, uniform_weights
 from .conv import BundleConv
 from .filter_parameters import copy_learnable
 from .sheaf_inputs import Remembered, check_features, outside_graphs
@@ -117,8 +117,7 @@ class SheafNetwork(Configured):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        if not (isinstance(dropout, float | int) and 0.0 <= dropout < 1.0):
-            raise InvalidInputError(f"dropout must lie in [0, 1), got {dropout}.")
+        dropout = check_dropout(dropout)
         own = check_part(own, True, bool, "own=True")
         builder = check_builder(builder)
         self.normalization = check_normalization(normalization)

@@ -221,10 +221,9 @@ def area_laplacian(
     or 2.
 
     A few weights at boundaries may be negative: the spectral bound, by Gershgorin, is that of the
-    others.
+    others. Vertices without edges are their own averages.
     """
     degree = row_sums(graph.indptr, weights)
-    refuse_faint(degree)
     bound = float((row_sums(graph.indptr, weights.clamp_min(0.0)) / areas).max())
     rate = bound * areas
     cols, values = average_blocks(graph, connection, weights / rate[graph.rows])

@@ -103,6 +103,11 @@ class Joined(SquareOperator):
     def sizes(self) -> tuple[int, ...]:
         return tuple(part.num_points for part in self.parts)
 
+    @cached_property
+    def dimensionless(self) -> Joined:
+        """Each part in units of its own extent, see ``Laplacian.dimensionless``."""
+        return Joined(tuple(part.dimensionless for part in self.parts))
+
     @property
     def requires_grad(self) -> bool:
         return any(part.requires_grad for part in self.parts)

@@ -71,6 +71,9 @@ class Laplacian(SquareOperator):
         bound: of the eigenvalues of I - P, where it is known by construction.
         gpu_layout: how P is stored on GPUs. Slices are faster; rows need no sorting, for blocks
             that change with every step of training. An average that is ``in_place`` has rows.
+        extent: the unit of length of ``dimensionless``: the root mean square distance of the points
+            from their centre, in the mass. It is one for operators without units, such as those of
+            graphs and sheaves.
 
     >>> import tangentbundle as tb
     >>> lap = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(800, seed=0)).laplacian()
@@ -85,6 +88,7 @@ class Laplacian(SquareOperator):
     sorted_frames: np.ndarray | torch.Tensor | None = None
     bound: float | None = None
     gpu_layout: Layout = Layout.SLICES
+    extent: float = 1.0
 
     has_fast_products = True
 
@@ -102,6 +106,25 @@ class Laplacian(SquareOperator):
     def scale(self) -> float:
         r"""The time :math:`c\,\epsilon` that one average stands for."""
         return self.generator.scale
+
+    @cached_property
+    def dimensionless(self) -> Laplacian:
+        r"""The operator :math:`R^2 \Delta` of the cloud in units of its own ``extent`` R.
+
+        Times are then in units of :math:`R^2`, in which heat crosses the cloud, and are the same
+        numbers whether the points come in metres or in millimetres, and for small clouds and large
+        ones of one shape. On the unit sphere R = 1.
+
+        >>> import tangentbundle as tb
+        >>> points = tb.manifolds.Sphere(2).sample(500, seed=0)
+        >>> for unit in (1.0, 1000.0):
+        ...     lap = tb.TangentBundle.from_points(unit * points).laplacian()
+        ...     print(round(lap.extent, 2), lap.dimensionless.spectrum(1)[0].round(2))
+        1.0 [0.98]
+        1000.0 [0.98]
+        """
+        generator = replace(self.generator, scale=self.scale / self.extent**2)
+        return replace(self, generator=generator, extent=1.0)
 
     @property
     def requires_grad(self) -> bool:

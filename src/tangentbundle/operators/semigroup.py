@@ -110,6 +110,11 @@ class Identity(Semigroup):
         return cls(mass, rank, any_precision=any_precision)
 
     @property
+    def dimensionless(self) -> Identity:
+        """The identity itself: it has no times."""
+        return self
+
+    @property
     def adjoint(self) -> Identity:
         return self
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from ..nn import VectorDropout
 from ..transforms import has_forward_hooks
 from .replicas import Replicas
 
@@ -20,8 +21,9 @@ DROPOUT = (
     torch.nn.Dropout3d,
     torch.nn.AlphaDropout,
     torch.nn.FeatureAlphaDropout,
+    VectorDropout,
 )
-"""Modules of torch that do something in training if their ``p`` is positive."""
+"""Modules that do something in training if their ``p`` is positive."""
 
 WITH_DROPOUT = (torch.nn.RNNBase, torch.nn.MultiheadAttention)
 """Modules of torch that do something else in training if their ``dropout`` is positive."""

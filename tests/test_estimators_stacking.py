@@ -1,10 +1,14 @@
-"""The choice between models: what its table says, and data that no model was made for."""
+"""Stacked models: what their weights are, and data that no model was made for."""
+
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
+from tangentbundle.earth.covariances import Earth, planetary
 from tangentbundle.errors import (
     DimensionWarning,
     InvalidInputError,
@@ -14,54 +18,106 @@ from tangentbundle.errors import (
 )
 from tangentbundle.estimators import (
     Ambient,
-    Candidates,
+    CurlFree,
     DivergenceFree,
     GaussianProcess,
-    Identity,
     Matern,
+    NearestVector,
     NeighborMean,
+    Stack,
     Tangent,
+    helmholtz_covariance,
 )
+from tangentbundle.estimators.stacking import stacking_weights
 from tangentbundle.manifolds import Sphere, Torus
 
 SPHERE = Sphere(2)
 POINTS = SPHERE.sample(60, seed=0)
 CLEAN = SPHERE.gradient_field(POINTS, 2)
 VECTORS = CLEAN + 0.3 * np.random.default_rng(100).standard_normal((60, 3))
-MODELS = [GaussianProcess(Tangent()), GaussianProcess(Ambient()), NeighborMean(), Identity()]
+MODELS = [GaussianProcess(Tangent()), GaussianProcess(Ambient()), NeighborMean(), NearestVector()]
 
 
 def densities(model, points=POINTS, vectors=VECTORS):
     """Of every left-out vector, in units of the data."""
-    estimator = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(points, vectors)
+    estimator = FieldDenoiser(model, manifold=SPHERE).fit(points, vectors)
     found = estimator.posterior_.left_out(np.arange(len(points)))
     covariances = np.einsum(
         "nda,nde,neb->nab", estimator.frames_, found.covariances(), estimator.frames_
     )
     errors = np.einsum(
-        "nda,nd->na", estimator.frames_, estimator._observations.vectors - found.mean
+        "nda,nd->na", estimator.frames_, estimator.posterior_.observations.vectors - found.mean
     )
     return np.array(
         [multivariate_normal(cov=c).logpdf(e) for c, e in zip(covariances, errors, strict=True)]
     )
 
 
-def test_the_table_of_scores_is_right_by_definition():
-    chosen = FieldDenoiser(Candidates(MODELS), manifold=SPHERE, random_state=0).fit(POINTS, VECTORS)
-    table = {row.model: row for row in chosen.scores_}
-    assert set(table) == {str(model) for model in MODELS}
-    assert [row.margin for row in chosen.scores_] == sorted(row.margin for row in chosen.scores_)
-    expected = {str(model): densities(model) for model in MODELS}
-    best = chosen.scores_[0].model
-    assert best == max(expected, key=lambda name: expected[name].mean()) == chosen.posterior_.model
-    assert table[best].margin == table[best].margin_error == 0
-    for name, row in table.items():
-        margin = expected[best] - expected[name]
-        assert row.score == pytest.approx(expected[name].mean(), abs=0.05)
-        assert row.margin == pytest.approx(margin.mean(), abs=0.05)
-        assert row.margin_error == pytest.approx(margin.std() / np.sqrt(60), abs=0.05)
-        assert row.seconds > 0 and row.noise > 0
-    assert chosen.noise_ == pytest.approx(table[best].noise)
+def test_weights_maximise_the_log_density_of_left_out_vectors():
+    stacked = FieldDenoiser(Stack(MODELS), manifold=SPHERE).fit(POINTS, VECTORS)
+    assert set(stacked.models_) == set(MODELS)
+    assert stacked.weights_.sum() == pytest.approx(1) and (np.diff(stacked.weights_) <= 0).all()
+    table = np.exp([densities(model) for model in stacked.models_])
+    best = np.log(stacked.weights_ @ table).mean()
+    rng = np.random.default_rng(0)
+    for other in (*np.eye(len(MODELS)), *rng.dirichlet(np.ones(len(MODELS)), 200)):
+        assert np.log(other @ table).mean() <= best + 1e-3
+    np.testing.assert_allclose(
+        densities(Stack(MODELS)).mean(), best, atol=0.02
+    )  # that of normal distributions with the moments of the mixture
+
+
+def mixture_loss(densities, weights):
+    return -np.log(weights @ densities).mean()
+
+
+def test_weights_are_those_of_a_general_solver():
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        log_densities = rng.standard_normal((4, 50)) + rng.standard_normal((4, 1))
+        loss = partial(mixture_loss, np.exp(log_densities))
+
+        simplex = {"type": "eq", "fun": lambda weights: weights.sum() - 1}
+        expected = minimize(
+            loss, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints=simplex, tol=1e-10
+        )
+        weights = stacking_weights(log_densities)
+        assert weights.sum() == pytest.approx(1) and (weights >= 0).all()
+        assert loss(weights) <= expected.fun + 1e-5
+
+
+def test_the_mixture_knows_that_its_models_disagree():
+    stacked = FieldInterpolator(Stack(MODELS), manifold=SPHERE).fit(POINTS, VECTORS)
+    new = SPHERE.sample(20, seed=9)
+    field, std = stacked.predict(new, return_std=True)
+    used = [(w, m) for w, m in zip(stacked.weights_, stacked.models_, strict=True) if w > 0]
+    alone = [FieldInterpolator(m, manifold=SPHERE).fit(POINTS, VECTORS) for _, m in used]
+    answers = [model.predict(new, return_std=True) for model in alone]
+    mean = sum(w * answer[0] for (w, _), answer in zip(used, answers, strict=True))
+    np.testing.assert_allclose(field, mean, atol=1e-8)
+    variance = sum(
+        w * ((answer[1] / model._calibration) ** 2 + (answer[0] - mean) ** 2)
+        for (w, _), answer, model in zip(used, answers, alone, strict=True)
+    )
+    np.testing.assert_allclose((std / stacked._calibration) ** 2, variance, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [40, 1500])
+def test_nothing_is_random(n):
+    points = SPHERE.sample(n, seed=3)
+    vectors = SPHERE.gradient_field(points, 2) + 0.1 * np.random.default_rng(1).standard_normal(
+        (n, 3)
+    )
+    models = Stack([GaussianProcess(helmholtz_covariance()), NeighborMean()])
+    answers = [
+        FieldInterpolator(models, manifold=SPHERE, random_state=seed)
+        .fit(points, vectors)
+        .predict(points[:50], return_std=True)
+        for seed in range(3)
+    ]
+    for field, std in answers[1:]:
+        np.testing.assert_array_equal(field, answers[0][0])
+        np.testing.assert_array_equal(std, answers[0][1])
 
 
 def fields():
@@ -80,19 +136,19 @@ def fields():
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.NoInformationWarning")
 @pytest.mark.parametrize("name", fields())
 def test_the_default_is_not_worse_than_the_simplest_models(name):
-    """By the log density of left-out vectors, up to one standard error; the default has both in its
-    table."""
+    """By the log density of left-out vectors; the default has both among its models."""
     points, vectors = fields()[name]
-    chosen = FieldDenoiser(dim=2, random_state=0).fit(points, vectors)
+    stacked = FieldDenoiser(dim=2, random_state=0).fit(points, vectors)
     index = np.arange(60)
 
     def density(estimator):
-        return estimator.posterior_.left_out(index).log_density(estimator._observations.vectors)
+        left_out = estimator.posterior_.left_out(index)
+        return left_out.log_density(estimator.posterior_.observations.vectors)
 
-    for simple in (NeighborMean(), Identity()):
-        assert str(simple) in {row.model for row in chosen.scores_}
-        margin = density(FieldDenoiser(simple, dim=2).fit(points, vectors)) - density(chosen)
-        assert margin.mean() <= 1.01 * margin.std() / np.sqrt(60) + 1e-9
+    for simple in (NeighborMean(), NearestVector()):
+        assert simple in stacked.models_
+        margin = density(FieldDenoiser(simple, dim=2).fit(points, vectors)) - density(stacked)
+        assert margin.mean() <= 0.01
 
 
 def test_the_default_finds_the_kind_of_field():
@@ -120,41 +176,51 @@ def test_denoising_leaves_a_small_share_of_the_noise():
         assert 0.7 * size < denoiser.noise_ < 1.3 * size
 
 
-def test_candidates_without_a_fit_are_left_out():
+def test_models_without_a_fit_are_left_out():
     angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     points, vectors = np.c_[np.cos(angles), np.sin(angles)], np.c_[-np.sin(angles), np.cos(angles)]
     surface = GaussianProcess(DivergenceFree())
-    chosen = FieldDenoiser(Candidates([surface, NeighborMean()]), dim=1).fit(points, vectors)
-    assert [row.model for row in chosen.scores_] == [str(NeighborMean())]
-    for none in ([surface], []):
-        with pytest.raises(InvalidInputError, match="none of the candidates"):
-            FieldDenoiser(Candidates(none), dim=1).fit(points, vectors)
+    stacked = FieldDenoiser(Stack([surface, NeighborMean()]), dim=1).fit(points, vectors)
+    assert stacked.models_ == [NeighborMean()] and stacked.weights_.tolist() == [1.0]
+    with pytest.raises(InvalidInputError, match="oriented surface"):
+        FieldDenoiser(Stack([surface]), dim=1).fit(points, vectors)
+    with pytest.raises(InvalidInputError, match="none of the models"):
+        FieldDenoiser(Stack([]), dim=1).fit(points, vectors)
     with pytest.raises(
         InvalidInputError, match="oriented surface"
     ):  # asked for, and not silently replaced
         FieldDenoiser(covariance=DivergenceFree(), dim=1).fit(points, vectors)
 
 
-@pytest.mark.parametrize("max_left_out", [1, 40])
-def test_any_number_of_left_out_vectors(max_left_out):
-    model = Candidates([GaussianProcess(Tangent()), NeighborMean()], max_left_out)
-    chosen = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(POINTS, VECTORS)
-    assert len(chosen.scores_) == 2 and np.isfinite(chosen.predict(POINTS)).all()
-
-
-def test_a_single_winner_is_fitted_to_all_points():
-    """The first comparison uses few points: what answers must not."""
+def test_models_are_fitted_in_full():
+    """A model in a stack is the model alone."""
     points = SPHERE.sample(400, seed=3)
     vectors = SPHERE.gradient_field(points, 2) + 0.1 * np.random.default_rng(1).standard_normal(
         (400, 3)
     )
     model = GaussianProcess(Tangent(Matern(np.inf)))
-    chosen = FieldDenoiser(Candidates([model, Identity()]), manifold=SPHERE, random_state=0).fit(
-        points, vectors
-    )
-    alone = FieldDenoiser(model, manifold=SPHERE, random_state=0).fit(points, vectors)
-    assert chosen.posterior_.parts.near == alone.posterior_.parts.near
-    np.testing.assert_allclose(chosen.predict(points), alone.predict(points), atol=0.05)
+    stacked = FieldDenoiser(Stack([model, NearestVector()]), manifold=SPHERE).fit(points, vectors)
+    alone = FieldDenoiser(model, manifold=SPHERE).fit(points, vectors)
+    first, only = stacked.posterior_.fits[0].posterior, alone.posterior_.fits[0].posterior
+    assert first.parameters == only.parameters
+    assert first.neighborhoods.exact and only.neighborhoods.exact
+    np.testing.assert_allclose(stacked.predict(points), alone.predict(points), atol=0.05)
+
+
+def test_the_default_models_are_those_of_the_space():
+    def covariances(model):
+        return {getattr(one, "covariance", None) for one in model.models_}
+
+    known = FieldInterpolator(manifold=SPHERE).fit(POINTS, VECTORS)
+    assert helmholtz_covariance() in covariances(known)
+    assert planetary() not in covariances(known)
+    assert planetary() in covariances(FieldInterpolator(manifold=Earth()).fit(POINTS, VECTORS))
+    assert CurlFree(Matern(np.inf), ambient=True) in covariances(known)
+    space = FieldInterpolator(dim=3).fit(POINTS, VECTORS)
+    assert helmholtz_covariance() not in covariances(space)
+    assert Tangent(Matern(np.inf)) in covariances(space)
+    for model in (known, space):
+        assert {NeighborMean(), NearestVector()} <= set(model.models_)
 
 
 def line():
@@ -206,7 +272,7 @@ def answers(points, vectors):
         yield from model.predict(where, return_cov=True, with_noise=True)
         yield from model.predict_interval(where)
     yield from (model.noise_, model.normal_share_)
-    yield from (row.score for row in model.scores_)
+    yield model.weights_
 
 
 @pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
@@ -239,7 +305,7 @@ def test_a_point_far_from_all_others_is_warned_of():
 
 def test_zero_and_constant_fields_stay():
     for vectors in (0 * POINTS, np.ones((60, 3))):
-        for model in (GaussianProcess(Ambient()), NeighborMean(), Identity()):
+        for model in (GaussianProcess(Ambient()), NeighborMean(), NearestVector()):
             field = FieldDenoiser(model, random_state=0).fit(POINTS, vectors).predict(POINTS)
             np.testing.assert_allclose(field, vectors, atol=1e-3)
 

@@ -1,0 +1,110 @@
+"""Tables as offices write them are read right at once, and what was found out is said; series in
+long tables come back in the same form."""
+
+import numpy as np
+import office_tables as office
+import pandas as pd
+import pytest
+from tool import run
+
+from tangentbundle.errors import InvalidInputError, MissingColumnsError
+from tangentbundle.io import Request, read_field
+from tangentbundle.layout import Layout
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    found = office.corpus(tmp_path_factory.mktemp("office"))
+    return {case.path.name: case for case in found}
+
+
+@pytest.mark.parametrize("number", range(63))
+def test_office_tables_are_read_right(number, cases):
+    assert len(cases) == 63
+    case = [*cases.values()][number]
+    assert office.problem_of(case) == "", case.path.name
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("latin1_german.csv", ("Windows-1252", "semicolons", "decimal commas")),
+        ("utf16_tabs.txt", ("UTF-16", "tabs")),
+        ("thousands_german.csv", ("decimal commas", "digits grouped by points")),
+        ("title_lines.csv", ("2 lines above the names skipped",)),
+        ("units_row.csv", ("units in the row below the names", "m/s")),
+        ("comments_above.csv", ("comment lines with #",)),
+        ("empty_rows_at_the_end.csv", ("3 empty rows left out",)),
+        ("two_sheets.xlsx", ("sheet Wind", "other sheets: Info")),
+        ("weather_model.csv", ("wind_speed_10m (km/h)", "columns not used: station, elevation")),
+        ("long_german_with_gaps.csv", ("45 rows are 4 times", "3 of 48 measurements are missing")),
+    ],
+)
+def test_what_was_found_out_is_said(name, words, cases):
+    notes = " ".join(note.text(str) for note in read_field(cases[name].path).notes)
+    assert all(word in notes for word in words), notes
+
+
+def test_options_say_how_a_table_is_written(tmp_path):
+    rows = "".join(f"{10 + k},{k},1.{k}25,0.{k}50\n".replace(",", ";") for k in range(8))
+    path = tmp_path / "a.csv"
+    path.write_text("lat;lon;u;v\n" + rows)
+    assert read_field(path).values[0, 1, 0] == 1.125
+    layout = Layout(decimal=",", thousands=".")
+    assert read_field(path, Request(layout=layout)).values[0, 1, 0] == 1125
+    with pytest.raises(InvalidInputError, match="encoding"):
+        read_field(path, Request(layout=Layout(encoding="utf-99")))
+
+
+def test_sheets_are_chosen_or_listed(tmp_path):
+    sheet = [office.GERMAN, *office.rows()]
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(office.xlsx({"Montag": sheet, "Dienstag": sheet[:6]}))
+    with pytest.raises(InvalidInputError, match=r"sheets Montag, Dienstag.*sheet='Montag'"):
+        read_field(path)
+    assert len(read_field(path, Request(layout=Layout(sheet="Dienstag"))).space) == 5
+    with pytest.raises(InvalidInputError, match="Montag or Dienstag"):
+        read_field(path, Request(layout=Layout(sheet="Mittwoch")))
+    path.write_bytes(office.xlsx({"Montag": [["only a title"], ["and another"]]}))
+    with pytest.raises(MissingColumnsError):
+        read_field(path)
+
+
+@pytest.mark.parametrize("name", ["long_german_with_gaps.csv", "long_iso.csv", "long_calendar.csv"])
+def test_denoised_series_have_the_rows_of_their_file(name, cases, tmp_path):
+    path = cases[name].path
+    run("denoise", path, "-o", tmp_path / "out.csv", "--quiet")
+    options = {"sep": None, "engine": "python", "dtype": str}
+    before = pd.read_csv(path, encoding="latin-1", **options)
+    after = pd.read_csv(tmp_path / "out.csv", encoding="latin-1", **options)
+    assert len(after) == len(before) and list(after)[: len(before.columns)] == list(before)
+    vectors = [column for column in before if column.startswith(("u", "v", "Ost", "Nord"))]
+    for column in before.columns.drop(vectors):
+        assert list(after[column]) == list(before[column]), column
+    again = read_field(tmp_path / "out.csv")
+    original = read_field(path)
+    assert np.array_equal(again.times, original.times)
+    assert np.abs(again.values - original.values).max() < 8
+
+
+def test_interpolated_and_forecast_series_are_long_tables(cases, tmp_path):
+    (tmp_path / "at.csv").write_text("name,lat,lon\nA,50,8\nB,51,9\n")
+    source = cases["long_german_with_gaps.csv"].path
+    run("interpolate", source, "--at", tmp_path / "at.csv", "-o", tmp_path / "b.csv", "--quiet")
+    table = pd.read_csv(tmp_path / "b.csv")
+    assert len(table) == 2 * 4 and table["Datum"][0] == "15.01.2026 00:00"
+    assert list(table["name"]) == ["A", "B"] * 4
+    days = pd.date_range("2026-01-01", periods=40)
+    rng = np.random.default_rng(0)
+    frames = []
+    for number, day in enumerate(days):
+        wind = {"u": np.sin(number + office.W.lat), "v": rng.standard_normal(office.N)}
+        frame = pd.DataFrame({"Tag": f"{day:%d.%m.%Y}", "Station": office.STATIONS})
+        frames.append(frame.assign(lat=office.W.lat, lon=office.W.lon, **wind, t=rng.random()))
+    pd.concat(frames).drop(index=[3]).to_csv(tmp_path / "days.csv", index=False)
+    command = ("forecast", tmp_path / "days.csv", "--horizon", 2, "-o", tmp_path / "next.csv")
+    run(*command, "--quiet")
+    future = pd.read_csv(tmp_path / "next.csv")
+    assert list(future.columns) == ["Tag", "Station", "lat", "lon", "u", "v"]
+    assert list(future["Tag"].unique()) == ["10.02.2026", "11.02.2026"]
+    assert set(future["Station"]) < set(office.STATIONS)
