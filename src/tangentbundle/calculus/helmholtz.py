@@ -177,11 +177,12 @@ def _triangles(bundle: TangentBundle, frames: np.ndarray, signs: np.ndarray | No
     """The triangles of a mesh, or those between the points of a cloud, in the orientation ``signs``
     (n,) of the frames, if they have one."""
     mesh = bundle.weights.mesh
-    if mesh is None:
+    intrinsic = bundle.weights.intrinsic
+    if mesh is None or intrinsic is None:
         corners = cloud_triangles(bundle.cloud, frames, signs)
     else:
         assert signs is not None, "meshes are oriented"
-        corners = mesh_triangles(bundle.cloud, mesh, signs)
+        corners = mesh_triangles(bundle.cloud, mesh.faces, intrinsic.senses, signs)
     return Triangles(host(bundle.cloud.points), corners)
 
 
