@@ -22,13 +22,16 @@ from PIL import Image
 
 import tangentbundle as tb
 from harness.records import Row, load
+from tangentbundle.calculus import NoFlow
 from tangentbundle.datasets import wind_folder
 from tangentbundle.errors import AmbiguousTransportWarning
 from tangentbundle.operators import Generator, KernelMoments
+from tangentbundle.plot import View
 from tangentbundle.plot.style import LINES
 
 from . import concept_figures, illustrations, paper_figures
-from .meshes import torus
+from .decompositions import HalfTorus
+from .meshes import genus_two, torus
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 
@@ -628,6 +631,66 @@ def _draw_mesh(
     axes.autoscale_view()
 
 
+def directions() -> None:
+    """Smoothest crosses on a sphere and on a torus, of clouds, and lines along the curvature of a
+    mesh with two handles."""
+    fig, axes = tb.plot.canvas(1, 3, (4.4, 4.2))
+    sphere = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(4000, seed=0), dim=2)
+    illustrations.directions(
+        tb.smoothest_field(sphere, order=4),
+        count=500,
+        title="a cloud: smoothest crosses\n8 points of index 1/4",
+        axes=axes[0, 0],
+    )
+    torus = tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(5000, seed=0), dim=2)
+    illustrations.directions(
+        tb.smoothest_field(torus, order=4, alignment=tb.directions.Curvature()),
+        count=600,
+        view=View(50, -60),
+        title="a cloud: crosses along the curvature\nno singular points",
+        axes=axes[0, 1],
+    )
+    vertices, faces = genus_two(0.05)
+    plate = tb.TangentBundle.from_mesh(vertices, faces)
+    illustrations.directions(
+        tb.smoothest_field(plate, order=2),
+        faces=faces,
+        count=700,
+        view=View(60, -70),
+        title="a mesh: smoothest lines\n4 points of index -1/2, two of them in front",
+        axes=axes[0, 2],
+    )
+    tb.plot.save(fig, FOLDER / "directions.png", dpi=100)
+
+
+def boundary() -> None:
+    """A field on half a torus and its three parts."""
+    domain = HalfTorus()
+    points = domain.sample(6000)
+    bundle = tb.TangentBundle.from_points(points, dim=2)
+    parts = domain.parts(points, NoFlow())
+    found = tb.helmholtz(bundle, bundle.to_coordinates(sum(parts)))
+    panels = {
+        "a field": sum(parts),
+        "gradient: all that flows out": bundle.to_ambient(found.gradient),
+        "rotational: stays inside": bundle.to_ambient(found.rotational),
+        "harmonic: runs around the tube": bundle.to_ambient(found.remainder),
+    }
+    fig, axes = tb.plot.canvas(1, 4, (3.6, 3.0))
+    for panel, (title, vectors) in zip(axes[0], panels.items(), strict=True):
+        tb.plot.field(
+            points,
+            vectors,
+            view=View(35, 70),
+            title=title,
+            arrows=260,
+            top=2.0,
+            colorbar=False,
+            axes=panel,
+        )
+    tb.plot.save(fig, FOLDER / "boundary.png", dpi=100)
+
+
 def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     fig.savefig(FOLDER / f"{name}.png", dpi=dpi)
@@ -664,6 +727,8 @@ FIGURES: dict[str, Callable[[], None]] = {
     "decompose": decompose,
     "geodesics": geodesics,
     "soups": soups,
+    "directions": directions,
+    "boundary": boundary,
 }
 for paper_figure in paper_figures.FIGURES:
     FIGURES[paper_figure] = partial(save_paper_figure, paper_figure)
