@@ -12,8 +12,8 @@ import torch
 
 from harness.ledger import Row, Task
 from tangentbundle.datasets import WindData, Windows
+from tangentbundle.earth import Earth
 from tangentbundle.forecast import FieldForecaster
-from tangentbundle.manifolds import Sphere
 from tangentbundle.nn import GatedTNN, RecurrentTNN
 from tangentbundle.nn.models import Recurrent
 from tangentbundle.timeline import calendar_period
@@ -271,7 +271,7 @@ def field_forecaster(sites: WindSites, training: Period, task: Task) -> Forecast
     source = source_of(task["data"])
     observed = ~training.filled
     times = source.training.times[observed]
-    model = FieldForecaster(manifold=Sphere(2), period=calendar_period(times))
+    model = FieldForecaster(manifold=Earth(), period=calendar_period(times))
     series = sites.ambient(training.wind[observed].astype(float))
     model.fit(sites.points, series, times=times)
     input_times = source.test.times[source.test.windows(task["horizon"]).inputs]

@@ -31,6 +31,8 @@ SUFFIXES = (
     ".ply",
     ".vtk",
     ".vtu",
+    ".vtp",
+    ".xdmf",
     ".nc",
     ".nc4",
     ".zarr",

@@ -54,6 +54,17 @@ def ambient(coordinates: np.ndarray) -> np.ndarray:
     return np.einsum("nij,tnj->tni", FRAMES, coordinates)
 
 
+def rotation(angle: float) -> np.ndarray:
+    """About the axis."""
+    return np.array(
+        [
+            [np.cos(angle), -np.sin(angle), 0.0],
+            [np.sin(angle), np.cos(angle), 0.0],
+            [0.0, 0.0, 1.0],
+        ]
+    )
+
+
 def rotating(count: int, speed: float = 0.15, noise: float = 0.0) -> np.ndarray:
     """A field carried round the axis: ``x_t = R_t f(R_t^-1 x)``, (T, n, 3)."""
     fields = []
@@ -204,24 +215,52 @@ def test_autoregression_is_a_shared_and_a_local_regression():
         """Of the linear function through the point that is nearest to its neighbours."""
         rates = []
         for i in range(80):
-            steps = (POINTS[order[i]] - POINTS[i]) @ FRAMES[i]
+            steps = (POINTS[order[i]] - POINTS[i]) @ FRAMES[i] / unit
             root = np.sqrt(weights[i, order[i]] / np.square(steps).sum(axis=1))
             slopes = np.linalg.pinv(steps * root[:, None])  # (d, k)
             along = flow[i] @ slopes * root
             rates.append(np.einsum("k,k...a->...a", along, carried(field, i) - field[..., i, :]))
         return np.stack(rates, axis=-2)
 
+    def patterns(field):
+        """Sums over neighbours of all vectors formed of theirs, the step and the flow."""
+        at_points = []
+        for i in range(80):
+            v = carried(field, i)
+            e = flow[i] / np.linalg.norm(flow[i])
+            steps = (POINTS[order[i]] - POINTS[i]) @ FRAMES[i] / unit
+            along = steps @ e
+            products = []
+            for factor in (along**0, along, along**2, (steps**2).sum(axis=1)):
+                products.append(factor[:, None, None] * v)
+            for factor in (along**0, along, along**2, (steps**2).sum(axis=1)):
+                products.append(factor[:, None, None] * (v @ e)[:, :, None] * e)
+            inner = np.einsum("kta,ka->kt", v, steps)[:, :, None]
+            for factor in (along**0, along):
+                products.append(factor[:, None, None] * inner * e)
+                products.append(factor[:, None, None] * (v @ e)[:, :, None] * steps[:, None])
+            products.append(inner * steps[:, None])
+            sums = []
+            for reach in (0.7, 1.4):
+                w = np.exp(-((away[i, order[i]] / unit / reach) ** 2) / 2)
+                sums += [np.einsum("k,kta->ta", w / (1 + w.sum()), x) for x in products]
+            at_points.append(np.stack(sums))
+        return list(np.stack(at_points, axis=2))  # (q, T, n, d)
+
     flow = smooth(mean)
+    speeds = np.linalg.norm(flow, axis=1, keepdims=True)
+    speeds = np.minimum(speeds / np.sqrt(np.square(speeds).mean()), 2.0)
     sizes = np.log(np.square(a).mean(axis=(0, 2)))
     sizes = (sizes - sizes.mean())[:, None]
     once, moved = smooth(a), derivative(a)
-    fields = [once, smooth(once), moved, derivative(moved)]
+    fields = [once, smooth(once), moved, derivative(moved), *patterns(a)]
     shared = [a[1:], a[:-1], a[1:] * sizes, a[:-1] * sizes]
-    shared += [x for field in fields for x in (field[1:], field[:-1])]
+    for field in fields:
+        shared += [field[1:], field[1:] * speeds, field[:-1], field[:-1] * speeds]
     z, later = np.stack(shared, axis=-1), a[2:]  # (79, n, d, s), (78, n, d)
     gram = np.einsum("tnas,tnar->sr", z, z) / 79
     side = np.einsum("tnas,tna->s", z[:-1], later) / 78
-    ridge = 1e-3 * np.diag(gram) + 1e-9 * np.trace(gram)
+    ridge = 1e-2 * np.diag(gram) + 1e-9 * np.trace(gram)
     coefficients = np.linalg.solve(gram + np.diag(ridge), side)
     forecaster.predict(series[-2:], 1)
     found = forecaster.fitted_._coefficients[1, 2]
@@ -235,6 +274,19 @@ def test_autoregression_is_a_shared_and_a_local_regression():
         ridge = 0.5 * np.trace(gram) / 12
         expected = np.linalg.solve(gram + ridge * np.eye(12), side)
         np.testing.assert_allclose(found.local[i], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("turn", [np.diag([1.0, 1.0, -1.0]), rotation(2.0)], ids=str)
+def test_forecasts_turn_with_the_earth(turn):
+    """About its axis, and to the other side of the equator; not about other axes."""
+    earth = tb.earth.Earth()
+    series = rotating(60, noise=0.1)
+    future = tb.FieldForecaster(manifold=earth).fit(POINTS, series).predict(series[-9:], 2)
+    turned = tb.FieldForecaster(manifold=earth).fit(POINTS @ turn.T, series @ turn.T)
+    np.testing.assert_allclose(turned.predict(series[-9:] @ turn.T, 2), future @ turn.T, atol=1e-8)
+    across = rotation(1.0)[:, [2, 0, 1]]
+    other = tb.FieldForecaster(manifold=earth).fit(POINTS @ across.T, series @ across.T)
+    assert error(other.predict(series[-9:] @ across.T, 2), future @ across.T) > 1e-8
 
 
 def test_variance_of_a_mean_is_that_of_simulated_ones():

@@ -93,7 +93,8 @@ def test_archives_are_written_as_meshes(suffix, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "suffix", ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply", "PLY", "VTK", "TSV"]
+    "suffix",
+    ["csv", "parquet", "npz", "nc", "zarr", "vtk", "ply", "PLY", "VTK", "TSV", "vtp", "xdmf"],
 )
 def test_clouds_come_back(suffix, tmp_path):
     path = tmp_path / f"field.{suffix}"
@@ -117,7 +118,9 @@ def test_globes_come_back(suffix, tmp_path):
     assert again.units == "m s-1"
 
 
-@pytest.mark.parametrize("suffix", ["ply", "vtk", "vtu", "npz"])
+@pytest.mark.parametrize(
+    "suffix", ["ply", "vtk", "vtu", "npz", "vtp", "xdmf", "xmf", "glb", "gltf", "GLB", "VTP"]
+)
 def test_meshes_come_back(suffix, tmp_path):
     path = tmp_path / f"mesh.{suffix}"
     write_field(MESH, path)
@@ -130,8 +133,11 @@ def test_meshes_come_back(suffix, tmp_path):
 def test_bare_meshes_are_read_and_hold_no_vectors(suffix, tmp_path):
     points, faces = octahedron()
     meshio.write(tmp_path / f"mesh.{suffix}", meshio.Mesh(points, [("triangle", faces)]))
-    field = read_field(tmp_path / f"mesh.{suffix}", Request(needs_vectors=False))
-    assert len(field.space) == 6 and field.values is None
+    for request in (None, Request(needs_vectors=False)):
+        field = read_field(tmp_path / f"mesh.{suffix}", request)
+        assert len(field.space) == 6 and field.values is None
+    with pytest.raises(MissingColumnsError, match="vectors"):
+        read_field(tmp_path / f"mesh.{suffix}", Request())
     with pytest.raises(OutputError, match="cannot hold vectors"):
         write_field(MESH, tmp_path / f"out.{suffix}")
 
@@ -597,6 +603,7 @@ FORGED = {
     "b.vtk": b"# vtk DataFile Version 3.0\nv\nASCII\nDATASET STRUCTURED_POINTS\n"
     b"DIMENSIONS 99999 99999 99999\n",
     "a.stl": b"\0" * 80 + b"\xff\xff\xff\x7f",
+    "a.gltf": b'{"asset": {"version": "2.0"}, "accessors": [{"count": 99999999999}]}',
 }
 
 

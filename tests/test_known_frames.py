@@ -241,8 +241,8 @@ SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
 @pytest.mark.parametrize(
     "vertices, faces, error, match",
     [
-        (SQUARE, [[0, 1, 2, 3]], ShapeError, r"shape \(f, 3\)"),
-        (SQUARE, [[0, 1, 2], [0, 2, 3, 1]], ShapeError, "three corners"),
+        (SQUARE, [[0, 1], [2, 3]], ShapeError, r"shape \(f, 3\)"),
+        (SQUARE, [[0, 1, 2], [0, 2]], ShapeError, "three corners each; polygon 1"),
         (SQUARE, [[0.0, 1.0, 2.0]], ShapeError, "integer"),
         (SQUARE, [0, 1, 2], ShapeError, r"\(3,\)"),
         (SQUARE, None, ShapeError, "integer"),

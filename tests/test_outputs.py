@@ -42,8 +42,20 @@ def figure(path, version):
 FILES = {
     **{
         f"field{suffix}": field
-        for suffix in (".csv", ".tsv", ".parquet", ".npz", ".ply", ".vtk", ".vtu", ".nc")
+        for suffix in (
+            ".csv",
+            ".tsv",
+            ".parquet",
+            ".npz",
+            ".ply",
+            ".vtk",
+            ".vtu",
+            ".vtp",
+            ".xdmf",
+            ".nc",
+        )
     },
+    **{f"field{suffix}": field for suffix in (".ply", ".vtk", ".vtu", ".vtp", ".xdmf")},
     "network.safetensors": network,
     "report.html": report,
     "figure.png": figure,

@@ -15,10 +15,10 @@ pytest.importorskip("matplotlib")
 from matplotlib.projections.geo import LambertAxes, MollweideAxes
 
 from benchmarks.illustrations import response, shortest_path, transport_block
+from tangentbundle.io.quantities import quantity_of
 from tangentbundle.plot.curves import multiplicities
 from tangentbundle.plot.interactive import side_by_side
 from tangentbundle.plot.layers import Layer, streamlines
-from tangentbundle.plot.maps import quantity
 from tangentbundle.plot.style import canvas
 from tangentbundle.plot.surfaces import Surface
 from tangentbundle.plot.views import spread_out
@@ -94,7 +94,7 @@ def test_places_of_the_map_lead_back_to_points_and_labels_tell_the_truth(chart):
 
 
 def test_coastlines_are_where_coasts_are():
-    coast = tb.earth.maps.coastlines()
+    coast = tb.earth.landmarks.coastlines()
     coast = coast[np.isfinite(coast[:, 0])]
     lat = np.array(
         [53.35, 40.7, -33.9, 35.4, 0.0, 48.0, 23.0]
@@ -249,11 +249,13 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
 
 
 @pytest.mark.parametrize(
-    ("name", "label"), [("u10", "wind speed"), ("eastward_wind", "wind speed"), ("uo", "speed")]
+    ("name", "label"),
+    [("u10", "wind speed"), ("eastward_wind", "wind speed"), ("uo", "current speed")],
 )
 def test_currents_are_no_wind(name, label):
     globe = tb.spaces.Globe(np.zeros(3), np.arange(3.0), ("lat", "lon"))
-    assert quantity(tb.io.Field(globe, np.ones((1, 3, 2)), (name, "north"))) == label
+    field = tb.io.Field(globe, np.ones((1, 3, 2)), (name, "north"))
+    assert quantity_of(field).length == label
 
 
 def test_eigenvalues_are_grouped_by_their_sampling_errors():

@@ -276,7 +276,8 @@ def identified_filter(mesh: MeshSeries, given: torch.Tensor, order: int) -> torc
         h = tb.FIR.from_examples(operator, inputs, outputs, taps=2, method=METHOD)
         predicted = list(fields[-2:])
         for _ in range(STEPS):
-            predicted.append(h(operator, predicted[-1], METHOD) - order * predicted[-2])
+            (filtered,) = operator.evaluate([h], predicted[-1], METHOD)
+            predicted.append(filtered - order * predicted[-2])
         rollouts.append(torch.stack(predicted[2:])[..., 0, 0])
     return torch.stack(rollouts)
 

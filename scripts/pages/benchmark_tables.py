@@ -14,6 +14,9 @@ from mkdocs.structure.pages import Page
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PAGE = "benchmarks.md"
+ASKED = re.compile(r"<!-- benchmark: (?P<name>\w+) -->")
+"""Where a page shows the table of a result."""
+
 MAX_ROWS = 24
 """Tables with more rows are folded."""
 
@@ -46,9 +49,14 @@ def section(path: Path) -> list[str]:
     place = "; ".join(condition for condition in conditions if condition)
     lines = [f"### {result['name'].replace('_', ' ')}", "", f"<small>{place}</small>", ""]
     if len(rows) <= MAX_ROWS:
-        return [*lines, *table(rows), ""]
+        return [*lines, *unsearched(table(rows))]
     folded = [f"    {line}" for line in table(rows)]
-    return [*lines, f'??? note "{len(rows)} rows"', "", *folded, ""]
+    return [*lines, *unsearched([f'??? note "{len(rows)} rows"', "", *folded])]
+
+
+def unsearched(lines: list[str]) -> list[str]:
+    """Lines that the search of the site leaves out: numbers are no words."""
+    return ["<div data-search-exclude markdown>", "", *lines, "", "</div>", ""]
 
 
 def in_order_of(markdown: str) -> list[Path]:
@@ -63,8 +71,15 @@ def in_order_of(markdown: str) -> list[Path]:
     return sorted(RESULTS.glob("*.json"), key=place)
 
 
+def insert_table(match: re.Match[str]) -> str:
+    """The table of one result, where a page asks for it."""
+    rows = json.loads((RESULTS / f"{match['name']}.json").read_text())["rows"]
+    return "\n".join(table(rows))
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Append the tables to the page of benchmarks."""
+    """Insert the tables that pages ask for; append all to the page of benchmarks."""
+    markdown = ASKED.sub(insert_table, markdown)
     if page.file.src_uri != PAGE:
         return markdown
     lines = [markdown, "", "## Tables", ""]

@@ -129,6 +129,7 @@ MODULES = (
     "interop",
     "io",
     "manifolds",
+    "meshes",
     "nn",
     "operators",
     "plot",

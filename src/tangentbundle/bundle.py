@@ -32,6 +32,8 @@ from .geometry.scale import scale_from
 from .geometry.transport import Connection, connect, connect_with_gradients
 from .geometry.tufted import tufted_mesh
 from .manifolds import Sphere
+from .meshes import read_mesh
+from .meshes.triangles import warn_of_seams
 from .operators import Calibration, Joined, Laplacian, Normalization
 from .parallel import threads_by_size
 from .sheaf import Sheaf
@@ -279,16 +281,19 @@ class TangentBundle(BundleSignals):
     @classmethod
     @threads_by_size
     def from_mesh(
-        cls, vertices: Array, faces: Array, *, frames: Array | None = None
+        cls, mesh: Any, faces: Any = None, *, frames: Array | None = None
     ) -> TangentBundle:
         r"""The bundle of a triangle mesh: vertices ``(n, 3)``, triangles ``(f, 3)`` of vertex
-        numbers.
+        numbers; or a mesh of trimesh, PyVista, meshio or Open3D, or a file. ``meshes.read_mesh``
+        says what is read; polygons are split into triangles.
 
         Its Laplacian is that of the surface the triangles form, :math:`\Delta = A^{-1}(S - D)` with
         cotangent weights of the intrinsic Delaunay triangulation, transport by tangent angles, and
         vertex areas A as mass. There is no kernel; ``eps`` is the mean squared edge length.
         Triangles that run the other way are turned over. Edges with more than two triangles,
-        surfaces that are not orientable and vertices without triangles are refused.
+        surfaces that are not orientable and vertices without triangles are refused:
+        ``meshes.cut_sheets`` cuts a mesh where it is no surface, and functions need no surface, see
+        ``scalar_from_mesh``.
 
         ``frames`` are tangent bases ``(n, 3, 2)``, by default perpendicular to the area-weighted
         normals.
@@ -309,29 +314,33 @@ class TangentBundle(BundleSignals):
         TangentBundle(6 points in R^3, dim=2, rank=2, mesh of 8 triangles, 0 boundary edges,
         0 edges flipped)
         """
-        kind = float_tensor(vertices, "vertices")[1]
-        cloud = PointCloud.on_cpu(vertices, "vertices")
+        source = read_mesh(mesh, faces)
+        kind = float_tensor(source.vertices, "vertices")[1]
+        cloud = PointCloud.on_cpu(source.vertices, "vertices")
         bases = None
         if frames is not None:
             checked = check_frames(frames, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
             bases = checked.cpu()[cloud.curve_order]
-        triangles = check_faces(faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
-        mesh = intrinsic_mesh(cloud, triangles, bases, kind.dtype)
+        triangles = check_faces(source.faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+        if not source.is_cut:
+            warn_of_seams(cloud.in_user_order(cloud.points).numpy(), triangles)
+        surface = intrinsic_mesh(cloud, triangles, bases, kind.dtype)
         return cls(
             cloud=cloud,
-            sorted_graph=mesh.graph,
-            connection=mesh.connection,
-            weights=MeshWeights.of(mesh),
+            sorted_graph=surface.graph,
+            connection=surface.connection,
+            weights=MeshWeights.of(surface),
             dim=2,
             kind=kind,
-            tangent_frames=TangentFrames(mesh.frames),
+            tangent_frames=TangentFrames(surface.frames),
         )
 
     @classmethod
     @threads_by_size
-    def scalar_from_mesh(cls, vertices: Array, faces: Array) -> TangentBundle:
+    def scalar_from_mesh(cls, mesh: Any, faces: Any = None) -> TangentBundle:
         r"""Functions on any triangles: the trivial line bundle over the vertices ``(n, 3)`` of
-        triangles ``(f, 3)``, which need not form a surface.
+        triangles ``(f, 3)``, which need not form a surface. Meshes of other libraries and files are
+        read as by ``from_mesh``.
 
         Edges may have three triangles and more, parts may meet in a vertex, triangles may run
         either way, form a Möbius band, or have no area. The Laplacian is that of the tufted cover
@@ -349,15 +358,18 @@ class TangentBundle(BundleSignals):
         >>> bool(abs(lap @ np.ones((6, 1, 1))).max() < 1e-12), bool((lap.mass > 0).all())
         (True, True)
         """
-        kind = float_tensor(vertices, "vertices")[1]
-        cloud = PointCloud.on_cpu(vertices, "vertices")
-        triangles = check_soup(faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
-        mesh = tufted_mesh(cloud, triangles)
+        source = read_mesh(mesh, faces)
+        kind = float_tensor(source.vertices, "vertices")[1]
+        cloud = PointCloud.on_cpu(source.vertices, "vertices")
+        triangles = check_soup(source.faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
+        if not source.is_cut:
+            warn_of_seams(cloud.in_user_order(cloud.points).numpy(), triangles)
+        cover = tufted_mesh(cloud, triangles)
         return cls(
             cloud=cloud,
-            sorted_graph=mesh.graph,
-            connection=Connection.identity(mesh.graph, kind.dtype),
-            weights=TuftedWeights.of(mesh),
+            sorted_graph=cover.graph,
+            connection=Connection.identity(cover.graph, kind.dtype),
+            weights=TuftedWeights.of(cover),
             dim=2,
             kind=kind,
         )

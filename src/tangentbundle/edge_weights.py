@@ -15,9 +15,10 @@ from .arrays import Array, positive_integer
 from .errors import InvalidInputError
 from .geometry.frames import median
 from .geometry.kernels import Kernel
-from .geometry.mesh import IntrinsicMesh, Triangulation
+from .geometry.mesh import IntrinsicMesh, IntrinsicTriangles, Triangulation
 from .geometry.stencils import Stencils, positive_stencils, tangent_steps
 from .geometry.tufted import TuftedMesh
+from .meshes import Triangles
 from .operators import Calibration, Laplacian, Normalization
 from .operators.assembly import Averages, area_laplacian, assemble, coordinate_moments
 from .operators.calibration import calibrated_scale
@@ -37,6 +38,7 @@ class EdgeWeights(ABC):
     eps: float
     heat_spacings: ClassVar[float]
     mesh: Triangulation | None
+    intrinsic: IntrinsicTriangles | None
 
     @abstractmethod
     def of_edges(self, bundle: TangentBundle) -> Tensor:
@@ -80,6 +82,7 @@ class KernelWeights(EdgeWeights):
     eps: float
 
     mesh = None
+    intrinsic = None
     heat_spacings = 2.0  # with one, heat notices the single points; with four it takes other ways
 
     def of_edges(self, bundle: TangentBundle) -> Tensor:
@@ -132,12 +135,13 @@ class MeshWeights(EdgeWeights):
     """Cotangents of the intrinsic Delaunay triangulation, and areas of the vertices.
 
     Attributes: ``cotangents`` (e,) and ``areas`` (n,) along the curve; ``mesh``, the triangles that
-    they come from; ``eps``, the mean squared edge length.
+    they come from, and ``intrinsic``, those after the flips; ``eps``, the mean squared edge length.
     """
 
     cotangents: Tensor
     areas: Tensor
     mesh: Triangulation
+    intrinsic: IntrinsicTriangles
     eps: float
 
     heat_spacings = 1.0  # as Crane, Weischedel and Wardetzky (2013) advise
@@ -149,6 +153,7 @@ class MeshWeights(EdgeWeights):
             cotangents=mesh.cotangents,
             areas=mesh.areas,
             mesh=mesh.triangulation,
+            intrinsic=mesh.intrinsic,
             eps=float(mesh.graph.distances.square().mean()),
         )
 
@@ -177,7 +182,9 @@ class MeshWeights(EdgeWeights):
         )
 
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
-        return type(bundle).from_mesh(points, self.mesh.faces, frames=frames)
+        return type(bundle).from_mesh(
+            Triangles(points, self.mesh.faces, is_cut=True), frames=frames
+        )
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"mesh of {self.mesh}"
@@ -208,6 +215,8 @@ class TuftedWeights(EdgeWeights):
     mesh: Triangulation
     eps: float
 
+    intrinsic = None
+
     @classmethod
     def of(cls, mesh: TuftedMesh) -> TuftedWeights:
         """Those of a mesh."""
@@ -225,7 +234,8 @@ class TuftedWeights(EdgeWeights):
         )
 
     def rebuild(self, bundle: TangentBundle, points: Array, frames: Array) -> TangentBundle:
-        return type(bundle).scalar_from_mesh(points, self.mesh.faces)
+        triangles = Triangles(points, self.mesh.faces, is_cut=True)
+        return type(bundle).scalar_from_mesh(triangles)
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"functions on a mesh of {self.mesh}"

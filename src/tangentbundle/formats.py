@@ -33,6 +33,7 @@ class Format:
         names: what people call it; several if one module reads several.
         suffixes: of its files, in lower case.
         module: of ``tangentbundle.io``.
+        holds_meshes: whether a file is a mesh, which need not have vectors.
         holds_times: whether a file holds fields of several times.
         needs_dates: whether these times must have dates, as in tables, which have a row for each.
         holds_datasets: whether a file is an xarray dataset: it has dimensions to select from, a
@@ -42,6 +43,7 @@ class Format:
     names: tuple[str, ...]
     suffixes: tuple[str, ...]
     module: str
+    holds_meshes: bool = False
     holds_times: bool = False
     needs_dates: bool = False
     holds_datasets: bool = False
@@ -95,7 +97,12 @@ FORMATS = (
         needs_dates=True,
     ),
     Format(("NPZ",), (".npz",), "npz_files", holds_times=True),
-    Format(("PLY", "OBJ", "STL", "VTK"), (".ply", ".obj", ".stl", ".vtk", ".vtu"), "mesh_files"),
+    Format(
+        ("PLY", "OBJ", "STL", "VTK", "XDMF", "glTF"),
+        (".ply", ".obj", ".stl", ".vtk", ".vtu", ".vtp", ".xdmf", ".xmf", ".gltf", ".glb"),
+        "mesh_files",
+        holds_meshes=True,
+    ),
     Format(
         ("NetCDF", "Zarr"),
         (".nc", ".nc4", ".cdf", ".zarr"),
@@ -122,7 +129,7 @@ def format_names() -> str:
     """The names of all formats, for help.
 
     >>> format_names()
-    'CSV, Excel, OpenDocument, Parquet, NPZ, PLY, OBJ, STL, VTK, NetCDF or Zarr'
+    'CSV, Excel, OpenDocument, Parquet, NPZ, PLY, OBJ, STL, VTK, XDMF, glTF, NetCDF or Zarr'
     """
     names = [name for file_format in FORMATS for name in file_format.names]
     return f"{', '.join(names[:-1])} or {names[-1]}"

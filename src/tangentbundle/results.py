@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,9 @@ if TYPE_CHECKING:  # a result is light: the tool makes one before anything is lo
     import numpy as np
 
     from .io import Field
+
+LINE_WIDTH = 100
+"""Columns of text on a terminal."""
 
 LABEL_WIDTH = 26
 """Columns of the labels on a terminal."""
@@ -65,6 +69,8 @@ class Result:
     Attributes:
         command: its name.
         purpose: what the result is, in a sentence.
+        summary: what was done, how good it is and what to be careful about, in plain sentences.
+        steps: pairs (purpose, command) of what can be done next.
         inputs, rows: pairs (label, text) of what was read, and of what was found.
         data: the same as values, for JSON.
         notes: what was guessed, converted, left out, or chosen.
@@ -90,6 +96,8 @@ class Result:
 
     command: str
     purpose: str = ""
+    summary: list[str] = field(default_factory=list)
+    steps: list[tuple[str, str]] = field(default_factory=list)
     source: Path | None = None
     inputs: list[tuple[str, str]] = field(default_factory=list)
     rows: list[tuple[str, str]] = field(default_factory=list)
@@ -120,6 +128,11 @@ class Result:
         self.rows.append((label, text))
         self.data |= data
 
+    def say(self, sentence: str) -> None:
+        """Add a plain sentence to the summary, unless it is empty."""
+        if sentence:
+            self.summary.append(sentence)
+
     def note(self, text: str) -> None:
         """Add a note."""
         self.notes.append(Note(text))
@@ -148,10 +161,16 @@ class Result:
 
     def text(self) -> str:
         """All of it for a terminal, but the warnings."""
-        lines = [f"{label:<{LABEL_WIDTH}}{text}" for label, text in self.inputs + self.rows]
+        lines = []
+        if self.summary:
+            lines += [textwrap.fill(" ".join(self.summary), LINE_WIDTH), ""]
+        lines += [f"{label:<{LABEL_WIDTH}}{text}" for label, text in self.inputs + self.rows]
         lines += [f"note: {note}" for note in self.note_texts()]
         if self.table is not None:
             lines += ["", self.table.text()]
+        if self.steps:
+            lines += ["", "What you can do next:"]
+            lines += [f"  {purpose:<{LABEL_WIDTH - 2}}{command}" for purpose, command in self.steps]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -159,6 +178,7 @@ class Result:
         content = {
             "command": self.command,
             "source": self.source,
+            "summary": " ".join(self.summary),
             **self.data,
             "notes": self.note_texts(),
             "warnings": self.warning_texts(),

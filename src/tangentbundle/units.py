@@ -62,6 +62,13 @@ UNIT = re.compile(rf"(?P<length>{LENGTH})(?: ?/ ?(?P<per>{TIME})| ?(?P<inverse>{
 """A length, alone or by a time: ``km``, ``km/h``, ``km h -1``."""
 
 
+SQUARE = re.compile(r"\b([ckm]?m|s)(?:\*\*|\^)?2\b")
+"""The square of a length or a time in a unit: m2, m**2, s^2."""
+
+QUOTIENT = re.compile(r"^(?:([\w²]+)[ .*]+)?([^\W\d]+?)\s*(?:\*\*|\^)?\{?(?:-1|⁻¹)\}?$")
+"""A unit with a power of minus one: m s-1, s**-1."""
+
+
 class Size(NamedTuple):
     """A length in m, or a speed in m/s."""
 
@@ -130,3 +137,13 @@ def common_unit(
             notes.append(Note(f"{name} has no unit: {unit} assumed"))
         factors.append(factor)
     return unit, np.array(factors)
+
+
+def readable_unit(unit: str) -> str:
+    """A unit with ``/`` for a power of minus one, and with ``²`` for squares of lengths and times.
+
+    >>> [readable_unit(unit) for unit in ("m s-1", "s-1", "m2/s", "m**2 s^-1")]
+    ['m/s', '1/s', 'm²/s', 'm²/s']
+    """
+    unit = SQUARE.sub(r"\1²", unit.strip())
+    return QUOTIENT.sub(lambda match: f"{match[1] or 1}/{match[2]}", unit)

@@ -17,6 +17,7 @@ from tangentbundle.results import LABEL_WIDTH, Chart, Eigenfields, Result
 
 from .files import check_files, naming_rows, read_input, steps
 from .options import AUTOMATIC, GUESSED, SILENT, Display, Geometry, Reading, Source
+from .plain_words import describe_file
 
 MAX_SPECTRUM_POINTS = 10_000
 """Largest number of points for eigenvalues, curvature and Betti number; larger clouds are
@@ -48,6 +49,7 @@ def inspect(
     with steps(4, display) as step:
         step("reading")
         field = read_input(result, file, reading, display, dim=geometry.dim, needs_vectors=False)
+        describe_file(result, field, file)
         with naming_rows(field):
             step("building the bundle")
             bundle = build_bundle(result, field, geometry)

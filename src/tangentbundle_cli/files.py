@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import tangentbundle as tb
@@ -21,6 +22,9 @@ from tangentbundle.files import check_html
 from tangentbundle.results import Result
 
 from .options import Display, Reading
+
+EXACT = 1e-6
+"""Noise of a smaller share of the vectors is none."""
 
 
 @contextlib.contextmanager
@@ -129,7 +133,26 @@ def _name_row(message: Message, field: tb.io.Field) -> None:
     message.place = place
 
 
-def write_output(result: Result, field: tb.io.Field, path: Path) -> None:
-    """Write a field, atomically, and name its file in the result."""
+def write_output(
+    result: Result, field: tb.io.Field, path: Path, display: Display, noise: float = 0.0
+) -> None:
+    """Write a field, atomically, and name its file in the result. Tables of text have as many
+    decimals as the ``noise`` of the vectors justifies, if there is any, or as the user says."""
+    decimals = display.digits
+    if decimals is None:
+        decimals = sensible_decimals(field, noise)
     with result.writing(path):
-        tb.io.write_field(field, path)
+        tb.io.write_field(replace(field, decimals=decimals), path)
+
+
+def sensible_decimals(field: tb.io.Field, noise: float) -> int:
+    """Decimals with two digits of the noise; six digits of the longest vector without noise."""
+    import numpy as np
+
+    from tangentbundle.io.csv_files import decimals_of
+
+    assert field.values is not None
+    longest = float(np.abs(field.values).max())
+    if noise > EXACT * longest:
+        return decimals_of(noise, 2)
+    return decimals_of(longest, 6)

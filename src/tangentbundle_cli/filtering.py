@@ -36,6 +36,7 @@ from .options import (
     Reading,
     Source,
 )
+from .plain_words import describe_filtered
 
 MIN_ENERGY_SHARE = 0.01
 """Share of the energy below which a filter counts as having removed the field."""
@@ -129,7 +130,7 @@ def filter(
                     apply = partial(bundle.filter, response)
                     result.after = _filtered(result, field, bundle, response, apply)
         step("writing")
-        write_output(result, result.after, output)
+        write_output(result, result.after, output, display)
     return result
 
 
@@ -171,6 +172,7 @@ def _filtered(
             SuspiciousDataWarning,
             remedy=advice,
         )
+    describe_filtered(result, field, share)
     text = f"{response}; {share:.1%} of the tangent energy remains"
     result.add("filter", text, energy_left=share)
     return field.with_vectors(smooth)

@@ -15,6 +15,7 @@ from tangentbundle.results import Chart, Result, Table
 
 from .files import check_files, naming_rows, read_input, steps, write_output
 from .options import GUESSED, SILENT, Dim, Display, Output, Reading, Source, Std
+from .plain_words import describe_forecast
 from .predict import format_value
 
 WINDOW = 60
@@ -66,18 +67,23 @@ def forecast(
     text += f"{format_value(last_std, field)} at the last"
     result.add("standard deviation", text, first_std=first_std, last_std=last_std)
     _add_skill(result, estimator.skill_[:horizon], field.units)
+    describe_forecast(result, field, future, estimator.skill_[:horizon])
     result.future = future if std else replace(future, std=None)
-    write_output(result, result.future, output)
+    write_output(result, result.future, output, display, first_std)
     return result
 
 
 def _new_forecaster(field: tb.io.Field, dim: int | None) -> tb.FieldForecaster:
-    """Create a forecaster for the space and the calendar of a field."""
+    """Create a forecaster for the space and the calendar of a field; on the globe it knows which
+    way east and the poles are."""
     from tangentbundle.timeline import calendar_period
 
+    manifold = field.space.manifold
+    if isinstance(field.space, tb.spaces.Globe):
+        manifold = tb.earth.Earth()
     return tb.FieldForecaster(
         dim=dim or field.space.dim,
-        manifold=field.space.manifold,
+        manifold=manifold,
         period=calendar_period(field.times),
     )
 

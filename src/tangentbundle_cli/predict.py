@@ -28,6 +28,7 @@ from .options import (
     Std,
     Workers,
 )
+from .plain_words import Errors, describe_denoised, describe_interpolated, guesses_in_words
 
 FIELDS_AT_ONCE = 8
 """Fields in a block of time. A fit takes seconds, and an interrupted run loses its unfinished
@@ -82,15 +83,17 @@ def denoise(
     with steps(1, display) as step:
         step("reading")
         field = read_input(result, file, reading, display, dim=dim, output=output)
+    errors = Errors()
     with naming_rows(field):
         estimator = new_estimator(tb.FieldDenoiser, field, dim, seed)
         result.after = predict_each(
-            result, estimator, field, field, noise=noise, std=std, display=display
+            result, estimator, field, field, errors, noise=noise, std=std, display=display
         )
         dimension = estimator.frames_.shape[2]
         result.add("dimension", str(dimension), dimension=dimension)
         _note_if_unchanged(result, field, result.after)
-    write_output(result, result.after, output)
+        describe_denoised(result, field, errors, result.data["noise"], noise is not None)
+    write_output(result, result.after, output, display, result.data["noise"])
     return result
 
 
@@ -172,16 +175,19 @@ def interpolate(
     for note in target.notes:
         result.note(f"{at.name}: {note}")
     tb.io.check_output(replace(target, times=field.times), output, len(field))
+    errors = Errors()
     with naming_rows(field):
         estimator = new_estimator(tb.FieldInterpolator, field, dim, seed, **learned)
         result.after = predict_each(
-            result, estimator, field, target, noise=noise, std=std, display=display
+            result, estimator, field, target, errors, noise=noise, std=std, display=display
         )
+        guesses = guesses_in_words(estimator, field, target, errors)
+        describe_interpolated(result, field, target, errors, guesses)
     if result.after.std is not None:
         mean = float(result.after.std.mean())
         text = f"{format_value(mean, field)} on average"
         result.add("standard deviation", text, mean_std=mean)
-    write_output(result, result.after, output)
+    write_output(result, result.after, output, display, result.data["noise"])
     return result
 
 
@@ -241,13 +247,14 @@ def predict_each(
     estimator: Any,
     field: tb.io.Field,
     target: tb.io.Field,
+    errors: Errors,
     *,
     noise: float | None,
     std: bool,
     display: Display = SILENT,
 ) -> tb.io.Field:
     """Fit to the field of each time, predict at the points of ``target``, and describe the fit in
-    the result.
+    the result; add what is known of its errors.
 
     ``noise`` is a standard deviation; the default is that of the field if known, otherwise it is
     estimated.
@@ -273,6 +280,7 @@ def predict_each(
                 at_measured = known[measured]
             estimator.fit(field.space.points[measured], vectors[measured], noise_std=at_measured)
             levels.append(float(estimator.noise_))
+            errors.add(estimator, field.space.points[measured], vectors[measured])
             if std:
                 mean, covariance = estimator.predict(target.space.points, return_cov=True)
                 deviations.append(target.space.std_of_components(covariance))

@@ -32,6 +32,7 @@ from ..estimators.covariance import (
 from ..estimators.sites import SQUARE_FLOOR, Pairs, Sites
 from ..estimators.stacking import surface_covariances
 from ..manifolds import Manifold, Sphere
+from ..manifolds.base import Landmarks
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Earth(Manifold):
     """The unit sphere whose third coordinate points to the north pole.
 
     As ``manifold=`` of a field estimator it stands for the covariances ``planetary()`` and
-    ``helmholtz_covariance()``.
+    ``helmholtz_covariance()``, and forecasts know which way east and the poles are.
 
     >>> Earth().dim, Earth().ambient_dim
     (2, 3)
@@ -130,6 +131,17 @@ class Earth(Manifold):
 
     def second_form(self, points, vectors) -> np.ndarray:
         return self._sphere.second_form(points, vectors)
+
+    def landmarks(self, points) -> Landmarks:
+        """East and poleward, in which weather is alike on both sides of the equator, and the sine
+        of the latitude without its sign."""
+        unit = np.asarray(points) / np.linalg.norm(points, axis=1, keepdims=True)
+        longitude = np.arctan2(unit[:, 1], unit[:, 0])
+        height = unit[:, 2]
+        east = np.stack([-np.sin(longitude), np.cos(longitude), np.zeros_like(longitude)], axis=1)
+        north = np.cross(unit, east)
+        poleward = np.where(height[:, None] < 0, -north, north)
+        return Landmarks(np.stack([east, poleward], axis=2), np.abs(height))
 
     def scalar_spectrum(self, k: int) -> np.ndarray:
         return self._sphere.scalar_spectrum(k)

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..geometry.known_frames import latlon_frames
+from .landmarks import (
+    border_lines,
+    coastlines,
+    cut_at_edges,
+    land,
+    on_sphere,
+    scale_for,
+    towns,
+)
 
 STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 """Degrees between the lines of a graticule."""
@@ -20,20 +27,11 @@ MOLLWEIDE_HALF_AXES = np.sqrt([8.0, 2.0])
 """Of the ellipse that shows the globe, whose area is that of the unit sphere."""
 
 
-@cache
-def coastlines() -> np.ndarray:
-    """Coastlines as one curve ``(k, 3)`` on the unit sphere, with gaps of NaN (Natural Earth
-    1:110m, public domain).
+PIXELS = 1200
+"""Outlines are as fine as a picture of so many pixels."""
 
-    Neighbouring points are a degree apart or less, at most a few.
-    """
-    stored = np.load(Path(__file__).with_name("coastlines.npz"))["curve"]
-    is_gap = stored == np.iinfo(np.int16).min
-    lon, lat = np.where(is_gap, 0, stored / 100.0).T
-    curve = latlon_frames(lat, lon)[0]
-    curve[is_gap[:, 0]] = np.nan
-    curve.setflags(write=False)
-    return curve
+HALF_SPHERE = 2 * np.pi
+"""Area of half the unit sphere: no continent is larger."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,64 @@ class EqualAreaMap:
 
     def coastline(self) -> np.ndarray:
         """Coastlines as one curve ``(k, 2)``, with gaps of NaN."""
-        return _broken(self.project(coastlines()))
+        curve = _broken(self.project(coastlines(scale_for(self.radius))))
+        return _thinned(curve, self._pixel())
+
+    def borders(self) -> np.ndarray:
+        """Borders of countries as one curve ``(k, 2)``, with gaps of NaN; none on the globe."""
+        if self.radius is None:
+            return np.full((1, 2), np.nan)
+        curve = _broken(self.project(border_lines(scale_for(self.radius))))
+        return _thinned(curve, self._pixel())
+
+    def land(self) -> list[np.ndarray]:
+        """Outlines ``(k, 2)`` of land, closed, to be filled; those of lakes run the other way.
+
+        A globe that is not centred at the equator has none.
+        """
+        if self.radius is None:
+            return self._land_of_globe()
+        polygons = []
+        for ring in land(scale_for(self.radius)):
+            points = on_sphere(ring)
+            polygon = self._azimuthal(points)
+            if _area(polygon) > HALF_SPHERE:  # land around the opposite side of the Earth
+                continue
+            polygons.append(polygon)
+        limit = 2 * np.sin(np.radians(min(1.2 * self.radius, 180.0)) / 2)
+        nearby = [polygon for polygon in polygons if _reaches(polygon, limit)]
+        return _without_specks(nearby, self._pixel())
+
+    def _land_of_globe(self) -> list[np.ndarray]:
+        if self.lat != 0:
+            return []
+        polygons = []
+        for ring in land(scale_for(None)):
+            for part in cut_at_edges(ring, self.lon):
+                inward = 1 - 1e-9
+                shifted = self.lon + inward * (part[:, 0] - self.lon)
+                polygons.append(self.project(on_sphere(np.stack([shifted, part[:, 1]], axis=1))))
+        return _without_specks(polygons, self._pixel())
+
+    def towns(self, low: np.ndarray, high: np.ndarray) -> list[tuple[str, np.ndarray]]:
+        """Names and places ``(2,)`` of the towns in a box, the largest first; none on the globe."""
+        if self.radius is None:
+            return []
+        known = towns()
+        places = self.project(known.points)
+        margin = 0.03 * (high - low)
+        inside = ((places > low + margin) & (places < high - margin)).all(axis=1)
+        return [(known.names[row], places[row]) for row in np.flatnonzero(inside)]
+
+    def _azimuthal(self, points: np.ndarray) -> np.ndarray:
+        """Lambert's projection of all of the sphere, also beyond the edge of the map."""
+        east, north, up = np.moveaxis(points @ self.axes.T, -1, 0)
+        stretch = np.sqrt(2 / np.maximum(1 + up, 1e-9))
+        return stretch[..., None] * np.stack([east, north], axis=-1)
+
+    def _pixel(self) -> float:
+        """The size of a pixel of a picture of the map."""
+        return float(np.ptp(self.outline()[:, 0])) / PIXELS
 
     def graticule(self) -> np.ndarray:
         """Parallels and meridians as one curve ``(k, 2)``, with gaps of NaN."""
@@ -255,3 +310,32 @@ def _broken(curve: np.ndarray) -> np.ndarray:
     """A curve with gaps where it runs from one edge of the map to the other."""
     jumps = np.linalg.norm(np.diff(curve, axis=0), axis=1) > 0.3
     return np.insert(curve, np.flatnonzero(jumps) + 1, np.nan, axis=0)
+
+
+def _area(polygon: np.ndarray) -> float:
+    """The area of a closed polygon ``(k, 2)``."""
+    x, y = polygon.T
+    return abs(float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)))) / 2
+
+
+def _reaches(polygon: np.ndarray, limit: float) -> bool:
+    """Whether a polygon comes within a distance of the origin, or surrounds it."""
+    if np.linalg.norm(polygon, axis=1).min() < limit:
+        return True
+    angles = np.unwrap(np.arctan2(polygon[:, 1], polygon[:, 0]))
+    return abs(angles[-1] - angles[0]) > np.pi
+
+
+def _thinned(curve: np.ndarray, pixel: float) -> np.ndarray:
+    """A curve without points that lie in one pixel with the one before; gaps stay, one each."""
+    known = np.isfinite(curve[:, 0])
+    cells = np.where(known[:, None], np.floor(np.nan_to_num(curve) / pixel), np.inf)
+    moved = np.ones(len(curve), dtype=bool)
+    moved[1:] = (cells[1:] != cells[:-1]).any(axis=1)
+    return curve[moved]
+
+
+def _without_specks(polygons: list[np.ndarray], pixel: float) -> list[np.ndarray]:
+    """Polygons in whole pixels, without those that are smaller than some."""
+    thinned = [_thinned(polygon, pixel) for polygon in polygons]
+    return [polygon for polygon in thinned if len(polygon) > 3]

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import float_tensor, points_array
 from ..errors import InvalidInputError, ShapeError
-from .base import FieldEstimator, share, tail
+from .base import FieldEstimator
+from .calibration import share, tail
 from .history import History
 from .spectral import FilteredField, SpectralFilter
 
@@ -40,6 +41,7 @@ class FieldDenoiser(FieldEstimator):
         models_: the models that were fitted, by falling weight.
         weights_: their weights ``(k,)`` in all answers, of sum one.
         noise_: standard deviation of the noise in each component.
+        left_out_error_: root mean square length of the errors at points that are left out.
         posterior_: the fitted mixture.
         frames_: tangent bases ``(n, D, d)``.
         normal_share_: share of the data's energy that is normal to them.

@@ -48,15 +48,19 @@ def check_soup(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.nda
     n = num_points
     if ambient_dim != 3:
         raise ShapeError(f"vertices must have shape (n, 3), got {(n, ambient_dim)}.")
-    triangles = check_corners(faces, n)
+    return distinct_corners(check_corners(faces, n))
+
+
+def distinct_corners(triangles: np.ndarray) -> np.ndarray:
+    """The triangles ``(f, 3)`` without those that have a repeated corner."""
     repeated = (triangles == np.roll(triangles, 1, axis=1)).any(axis=1)
-    if repeated.any():
-        triangles = triangles[~repeated]
-        warn(
-            f"triangles with a repeated corner left out: {repeated.sum()}.",
-            MeshRepairWarning,
-        )
-    return triangles
+    if not repeated.any():
+        return triangles
+    warn(
+        f"triangles with a repeated corner left out: {repeated.sum()}.",
+        MeshRepairWarning,
+    )
+    return triangles[~repeated]
 
 
 def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
@@ -68,7 +72,8 @@ def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.nd
         raise RankDeficientError(
             f"vertices without a normal, in no triangle: {num_points - used.sum()} (first: "
             f"{used.argmin()}).",
-            "Remove them and number the others anew.",
+            "Leave them out, TangentBundle.from_mesh(meshes.cut_sheets(mesh)), or work with "
+            "functions: TangentBundle.scalar_from_mesh(mesh).",
         )
     return triangles
 

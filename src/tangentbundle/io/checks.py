@@ -24,6 +24,8 @@ from .series import series_column
 FEW_POINTS = 10
 """Below this, neither tangent spaces nor a noise level can be estimated: a plane's neighbourhood
 has about so many."""
+MAX_ROWS = 10
+"""Rows that a note lists."""
 MARKER_RATIO = 100.0
 """How much larger than all others a repeated value must be to count as a marker of missing
 values."""
@@ -51,8 +53,17 @@ def usable_rows(numbers: np.ndarray, request: Request, notes: list[Note]) -> np.
             Remedy("Fill them, or leave these rows out with {drop_missing}.", drop_missing=True),
         )
     if len(missing):
-        notes.append(Note(f"{len(missing)} of {len(usable)} rows with missing numbers left out"))
+        text = f"{len(missing)} of {len(usable)} rows with missing numbers left out"
+        notes.append(Note(f"{text}: {_row_numbers(missing)}"))
     return np.flatnonzero(usable)
+
+
+def _row_numbers(rows: np.ndarray) -> str:
+    """The numbers of rows, counted from 1; of many, the first."""
+    shown = ", ".join(str(row + 1) for row in rows[:MAX_ROWS])
+    if len(rows) > MAX_ROWS:
+        shown += ", ..."
+    return f"rows {shown}"
 
 
 def why_missing(notes: list[Note]) -> str:
@@ -89,7 +100,11 @@ def distinct_rows(
             "all but the first of each place.",
             f"Choose the rows of one value of {series} before, if that is not wanted.",
         )
-    notes.append(Note(f"{count} points that coincide with an earlier one left out"))
+    in_file = later
+    if rows is not None:
+        in_file = rows[later]
+    text = f"{count} points that coincide with an earlier one left out"
+    notes.append(Note(f"{text}: {_row_numbers(in_file)}"))
     return np.delete(np.arange(len(space)), later)
 
 

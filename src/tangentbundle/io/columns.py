@@ -618,16 +618,16 @@ def with_errors(field: Field, errors: np.ndarray, name: str, unit: str) -> Field
 # And back.
 
 
-def to_columns(field: Field, step: int = 0) -> dict[str, np.ndarray]:
+def to_columns(field: Field, step: int = 0, uncertainty: str = "_std") -> dict[str, np.ndarray]:
     """The columns of points, vectors and standard deviations of one time, in the units that their
-    names say."""
+    names say; names of standard deviations end in ``uncertainty``."""
     table = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
     if field.values is not None and not field.wind:
         table |= _components(field, field.values[step], "")
     if field.std is not None:
-        table |= _components(field, field.std[step], "_std")
+        table |= _components(field, field.std[step], uncertainty)
     for part in field.parts.values():
-        table |= to_columns(part, step)
+        table |= to_columns(part, step, uncertainty)
     if field.wind and field.values is not None:
         speed_name, direction_name = field.wind
         turn = unit_of(direction_name)

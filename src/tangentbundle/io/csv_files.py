@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from ..errors import DamagedFileError, MissingColumnsError, Note, OutputError, Remedy
 from ..layout import Numerals
-from .columns import Columns, find_columns
+from ..winds import is_radian
+from .columns import Columns, find_columns, to_columns
 from .field import Field, Request
-from .names import listed
-from .tables import TableFile, check_distinct, from_table, to_tables
+from .names import listed, unit_of
+from .tables import UNCERTAINTY, TableFile, check_distinct, from_table, to_tables
 from .text_files import MAX_LINE, TextTable, examine, open_bytes, split_line
+
+ALL_DECIMALS = 15
+"""From these decimals on numbers are not rounded."""
 
 
 def read(path: Path, request: Request) -> Field:
@@ -153,7 +161,7 @@ def write(field: Field, path: Path) -> None:
         separator = ","
     with path.open("w", encoding=encoding, newline="", errors="replace") as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
-        table = to_tables(field)
+        table = _rounded(to_tables(field), field)
         writer.writerow(table.column_names)
         are_numbers = all(str(column.type) in ("float", "double") for column in table.columns)
         if are_numbers and decimal == "." and encoding == "utf-8":
@@ -163,6 +171,41 @@ def write(field: Field, path: Path) -> None:
             return
         columns = [_texts(column, decimal) for column in table.columns]
         writer.writerows(zip(*columns, strict=True))
+
+
+def _rounded(table: Any, field: Field) -> Any:
+    """A table with the vectors of a field in its decimals; directions have at least one, in radians
+    two more, and parts of a field six digits."""
+    if field.decimals is None or field.decimals >= ALL_DECIMALS:
+        return table
+    import pyarrow
+
+    decimals = dict.fromkeys(to_columns(replace(field, parts={}), uncertainty=UNCERTAINTY), 0)
+    decimals = {name: field.decimals for name in decimals if name not in field.space.names}
+    if field.wind:
+        direction = field.wind[1]
+        decimals[direction] = max(field.decimals, 1)
+        if is_radian(unit_of(direction)):
+            decimals[direction] = field.decimals + 2
+    for part in field.parts.values():
+        for name in to_columns(part, uncertainty=UNCERTAINTY):
+            if name not in field.space.names:
+                decimals[name] = decimals_of(float(np.abs(table[name].to_numpy()).max()), 6)
+    for name, count in decimals.items():
+        values = np.round(table[name].to_numpy().astype(float), count) + 0.0  # no -0
+        table = table.set_column(table.column_names.index(name), name, pyarrow.array(values))
+    return table
+
+
+def decimals_of(size: float, digits: int) -> int:
+    """The decimals with which a number of this size has some significant digits.
+
+    >>> decimals_of(0.2237, 2), decimals_of(12.0, 6), decimals_of(1234.0, 2)
+    (2, 4, 0)
+    """
+    if not size:
+        return digits
+    return max(0, digits - 1 - math.floor(math.log10(size)))
 
 
 def _texts(column: Any, decimal: str) -> list[Any]:

@@ -53,7 +53,7 @@ class Field:
     at the same points and times, to write next to these. ``rows`` ``(n,)`` number the points in the
     file, from 0, where some of its rows were left out. ``observed`` ``(T, n)`` says which vectors
     of a series were measured, if some are missing: these are interpolated in time. ``clock`` is how
-    a table writes its times.
+    a table writes its times. ``decimals`` of vectors are written to tables of text; None for all.
     """
 
     space: Space
@@ -71,6 +71,7 @@ class Field:
     rows: np.ndarray | None = None
     observed: np.ndarray | None = None
     clock: Clock | None = None
+    decimals: int | None = None
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -111,14 +112,14 @@ class Field:
     def __str__(self) -> str:
         text = str(self.space)
         if self.times is not None and len(self.times) > 1:
-            first, last = self._ends(self.times)
+            first, last = self.ends(self.times)
             text += f", {len(self.times)} times from {first} to {last}"
         elif len(self) > 1:
             text += f", {len(self)} fields"
         return text
 
     @staticmethod
-    def _ends(times: np.ndarray) -> np.ndarray:
+    def ends(times: np.ndarray) -> np.ndarray:
         """The first and the last time: days, or minutes within one day."""
         ends = times[[0, -1]]
         days = ends.astype("datetime64[D]")

@@ -12,6 +12,9 @@ from .field import Field, Request
 AXES = ("", "x", "y", "z")
 """What ``Request.up`` may be."""
 
+Y_UP = (".obj", ".gltf", ".glb")
+"""Formats whose y axis points up, by their definition or nearly always."""
+
 
 def read_field(path: str | Path, request: Request | None = None) -> Field:
     """Read a vector field, or points, from a file.
@@ -19,12 +22,14 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
     Args:
         path: a file in one of ``tangentbundle.formats.FORMATS``, by its suffix.
         request: names of columns and what to do with unusable rows; by default columns are guessed
-            by name (see ``Field.notes``) and unusable rows are refused.
+            by name (see ``Field.notes``) and unusable rows are refused. Meshes without vectors are
+            read unless it says ``needs_vectors``: ``values`` is None then.
     """
-    request = request or Request()
+    source, file_format = check_input(path)
+    if request is None:
+        request = Request(needs_vectors=not file_format.holds_meshes)
     if request.up not in AXES:
         raise InvalidInputError(argument="up", expected="x, y or z", received=repr(request.up))
-    source, file_format = check_input(path)
     if source.is_dir() and source.suffix.lower() != ".zarr":
         raise InvalidInputError(f"{source} is a folder, not a file. Give one of its files.")
     if request.select and not file_format.holds_datasets:
@@ -38,13 +43,11 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
         raise InvalidInputError(
             f"{source} cannot be read: {error.strerror or error}. Check the path."
         ) from error
-    field.space.up = request.up or _usual_up(source)
+    if request.up:
+        field.space.up = request.up
+    elif source.suffix.lower() in Y_UP:
+        field.space.up = "y"
     return field
-
-
-def _usual_up(path: Path) -> str:
-    """The axis that points up in most files of a format."""
-    return "y" if path.suffix.lower() == ".obj" else "z"
 
 
 def check_input(path: str | Path) -> tuple[Path, Format]:

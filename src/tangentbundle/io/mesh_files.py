@@ -1,153 +1,26 @@
-"""Meshes in PLY, OBJ, STL, VTK and other formats of meshio."""
+"""Meshes in PLY, OBJ, STL, VTK, XDMF, glTF and other formats of meshio and trimesh."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import math
-import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from ..errors import DamagedFileError, OutputError
-from ..extras import extra
+from ..errors import OutputError
+from ..meshes.files import read_mesh_file
+from ..meshes.gltf import write_gltf
+from ..meshes.vtp import write_vtp
 from .field import Field, Request
 from .meshes import from_meshio, to_meshio
 from .names import plain_name
 
-COUNTS = re.compile(
-    rb"^(element\s+\w+|POINTS|CELLS|CELL_TYPES|POLYGONS|VERTICES|LINES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA|DIMENSIONS)"
-    rb"[ \t]+(\d[\d \t]*)",
-    re.MULTILINE,
-)
-"""Element counts in PLY and VTK headers."""
-
-STL_HEADER = 84
-"""Bytes before the triangles of a binary STL file: 80 of text, and their number."""
-
-STL_TRIANGLE = 50
-"""Bytes of a triangle."""
-
-FACE_TYPES = {3: "triangle", 4: "quad"}
-"""What meshio calls faces by the number of their corners; all others are polygons."""
+GLTF = (".gltf", ".glb")
+XDMF = (".xdmf", ".xmf")
 
 
 def read(path: Path, request: Request) -> Field:
     """A field on a mesh, from its vertex data; without triangles, the vertices are a cloud."""
-    meshio = extra("meshio", "Reading meshes", "files")
-    suffix = path.suffix.lower()
-    counts = check_counts(path)
-    readers: dict[str, Callable[[Path], Any]] = {".obj": _read_obj, ".ply": _read_ply}
-    read_mesh = readers.get(suffix, meshio.read)
-    printed = io.StringIO()
-    try:
-        with (
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(printed),
-            np.errstate(over="ignore"),
-        ):
-            mesh = read_mesh(path)
-    # meshio raises whatever its parsers meet, and exits on its own errors
-    except (SystemExit, Exception) as error:
-        is_known = not isinstance(error, SystemExit) and str(error)
-        reason = "it is damaged or cut short"
-        if is_known:
-            reason = str(error).splitlines()[0].rstrip(".")
-        other = "VTK" if suffix == ".ply" else "PLY"
-        raise DamagedFileError(
-            f"{path.name} is not a readable {suffix[1:].upper()} mesh ({reason}).",
-            f"Write it anew, or convert it to {other}.",
-        ) from error
-    expected = counts.get("element vertex", len(mesh.points))
-    if expected != len(mesh.points):
-        raise DamagedFileError(
-            f"{path.name} has {len(mesh.points)} of {expected} vertices: it is cut short."
-        )
-    return from_meshio(mesh, request)
-
-
-def _read_obj(path: Path) -> Any:
-    """Vertices and faces; meshio's reader needs a texture coordinate for each vertex, and counts
-    from the start."""
-    points: list[list[float]] = []
-    faces: dict[int, list[list[int]]] = {}
-    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-        kind, *items = line.split() or [""]
-        try:
-            if kind == "v":
-                points.append([float(items[axis]) for axis in range(3)])  # colours may follow
-            elif kind == "f":
-                faces.setdefault(len(items), []).append(_corners(items, len(points)))
-        except (ValueError, IndexError) as error:
-            raise DamagedFileError(f"line {number} is {line[:80]!r}") from error
-    cells = [
-        (FACE_TYPES.get(corners, "polygon"), np.array(block)) for corners, block in faces.items()
-    ]
-    meshio = extra("meshio", "Reading meshes", "files")
-    return meshio.Mesh(np.array(points).reshape(-1, 3), cells)
-
-
-def _corners(items: list[str], count: int) -> list[int]:
-    """The vertices of a face of an OBJ file, from 0; negative numbers count back from the last of
-    ``count`` vertices so far."""
-    numbers = [int(item.partition("/")[0]) for item in items]
-    return [number + count if number < 0 else number - 1 for number in numbers]
-
-
-def _read_ply(path: Path) -> Any:
-    """The mesh; faces may also be named ``vertex_index``, which meshio does not know."""
-    head, mark, body = path.read_bytes().partition(b"end_header")
-    content = io.BytesIO(head.replace(b"vertex_index", b"vertex_indices") + mark + body)
-    return extra("meshio", "Reading meshes", "files").read(content, "ply")
-
-
-def check_counts(path: Path) -> dict[str, int]:
-    """Return the element counts in the header of a mesh file; raise if the file is too small for
-    them."""
-    content = path.read_bytes()
-    suffix = path.suffix.lower()
-    if suffix == ".stl" and len(content) >= STL_HEADER and not _is_text(content):
-        count = int.from_bytes(content[STL_HEADER - 4 : STL_HEADER], "little")
-        counts = {"bytes of triangles": STL_TRIANGLE * count}
-    else:
-        counts = _counts_in(_header(path.name, content, suffix))
-    for what, number in counts.items():
-        if number > len(content):
-            raise DamagedFileError(
-                f"{path.name} says it has {number} {what}, but it has {len(content)} bytes. It is "
-                "damaged or cut short."
-            )
-    return counts
-
-
-def _is_text(content: bytes) -> bool:
-    """Whether an STL file is text."""
-    return content.lstrip().startswith(b"solid")
-
-
-def _header(name: str, content: bytes, suffix: str) -> bytes:
-    """What may hold counts: the header of a PLY file, all of others."""
-    if suffix != ".ply":
-        return content
-    head = content.partition(b"end_header")[0]
-    if head == content:
-        raise DamagedFileError(f"{name} is not a readable PLY mesh: its header is not complete.")
-    return head
-
-
-def _counts_in(head: bytes) -> dict[str, int]:
-    """The counts of a header; of dimensions their product."""
-    counts = {}
-    for what, text in COUNTS.findall(head):
-        numbers = [int(number) for number in text.split()]
-        count = max(numbers)
-        if what == b"DIMENSIONS":
-            count = math.prod(numbers)
-        counts[what.decode()] = count
-    return counts
+    return from_meshio(read_mesh_file(path), request)
 
 
 def write(field: Field, path: Path) -> None:
@@ -158,7 +31,14 @@ def write(field: Field, path: Path) -> None:
     if suffix in (".ply", ".vtk"):  # names are words
         mesh.point_data = {_word(name): array for name, array in mesh.point_data.items()}
     with contextlib.redirect_stdout(io.StringIO()):
-        mesh.write(path)
+        if suffix == ".vtp":
+            write_vtp(mesh, path)
+        elif suffix in GLTF:
+            write_gltf(mesh, path)
+        elif suffix in XDMF:
+            mesh.write(path, file_format="xdmf", data_format="XML")  # one file, not two
+        else:
+            mesh.write(path)
 
 
 def _word(name: str) -> str:
@@ -174,6 +54,11 @@ def check_output(field: Field, path: Path) -> None:
         raise OutputError(
             f"{path.suffix} files cannot hold vectors.",
             f"Write {path.with_suffix('.ply').name} or .vtk.",
+        )
+    if path.suffix.lower() in GLTF and field.space.faces is None:
+        raise OutputError(
+            f"{path.suffix} files hold triangles, and this is a cloud of points.",
+            f"Write {path.with_suffix('.ply').name} or .vtp.",
         )
     if field.space.points.shape[1] != 3:
         raise OutputError(

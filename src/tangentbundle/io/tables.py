@@ -39,6 +39,9 @@ from .vocabulary import Compass
 if TYPE_CHECKING:
     from .text_files import TextTable
 
+UNCERTAINTY = "_uncertainty"
+"""The end of the names of standard deviations in tables."""
+
 SAMPLE = 100
 """Rows that say what a column holds."""
 
@@ -139,11 +142,13 @@ class _Reader:
         filled = np.zeros(len(self.table), bool)
         for name in self.table.column_names:
             column = self.table[name]
-            if str(column.type) in ("string", "large_string"):
-                cells = column.to_numpy()
+            if is_text(column):
+                cells = column.to_pylist()
                 filled |= np.array([bool(cell) and not cell.isspace() for cell in cells], bool)
+            elif column.null_count:
+                filled |= np.array(column.is_valid().to_pylist(), bool)
             else:
-                filled |= column.is_valid().to_numpy()
+                filled[:] = True
             if filled.all():
                 break
         return np.flatnonzero(filled)
@@ -151,7 +156,7 @@ class _Reader:
     def others(self) -> dict[str, np.ndarray]:
         """The columns that are neither points nor vectors."""
         return {
-            name: self.table[name].to_numpy()
+            name: as_array(self.table[name])
             for name in self.table.column_names
             if name not in self.columns.numeric
         }
@@ -174,8 +179,8 @@ class _Reader:
     def column(self, name: str) -> np.ndarray:
         """The numbers of a column ``(n,)``; NaN where a cell is empty."""
         cells = self.table[name]
-        if str(cells.type) not in ("string", "large_string"):
-            return real(cells.to_numpy(), name, cells.type)
+        if not is_text(cells):
+            return real(as_array(cells), name, cells.type)
         texts = [cell or "" for cell in cells.to_pylist()]
         if name in self.columns.wind[1:]:
             compass = Compass.of(texts, self.table.column_names)
@@ -203,6 +208,20 @@ class _Reader:
         if number is not None:
             return number
         return compass.degrees(text)
+
+
+def is_text(column: Any) -> bool:
+    """Whether a column of Arrow holds text."""
+    return str(column.type) in ("string", "large_string")
+
+
+def as_array(column: Any) -> np.ndarray:
+    """A column of Arrow as an array; that of Arrow loads pandas."""
+    if is_text(column):
+        return np.array(column.to_pylist(), dtype=object)
+    if str(column.type) in ("float", "double") and len(column):
+        return np.from_dlpack(column.combine_chunks().fill_null(np.nan))
+    return column.to_numpy()
 
 
 MISSING = ("", "na", "n/a", "nan", "null", "-", "--", "#n/a", "none", "///", "1.#ind", "#nv")
@@ -252,7 +271,9 @@ def to_tables(field: Field) -> Any:
         return _same_rows(field, origin.table, origin.series)
     if len(field) > 1 or origin.series is not None:
         return _new_rows(field, origin)
-    return _with_numbers(origin.table, to_columns(field), field.space.names)
+    return _with_numbers(
+        origin.table, to_columns(field, uncertainty=UNCERTAINTY), field.space.names
+    )
 
 
 def _with_numbers(table: Any, numbers: Mapping[str, Any], points: Sequence[str]) -> Any:
@@ -275,7 +296,7 @@ def _same_rows(field: Field, table: Any, series: LongTable) -> Any:
     times, places = np.nonzero(series.rows != NO_ROW)
     rows = series.rows[times, places]
     order = np.argsort(rows)
-    steps = [to_columns(field, step) for step in range(len(field))]
+    steps = [to_columns(field, step, uncertainty=UNCERTAINTY) for step in range(len(field))]
     numbers = {}
     for name in steps[0]:
         values = np.stack([columns[name] for columns in steps])
@@ -296,7 +317,7 @@ def _new_rows(field: Field, origin: TableFile) -> Any:
     assert field.times is not None
     tables = []
     for step, time in enumerate(field.times):
-        numbers = to_columns(field, step)
+        numbers = to_columns(field, step, uncertainty=UNCERTAINTY)
         at_time = _with_numbers(places, numbers, field.space.names)
         dates = clock.columns(np.repeat(time, len(field.space)))
         columns = {name: pyarrow.array(cells) for name, cells in dates.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,6 +85,15 @@ def _sums(a, b):
     return np.sort(np.concatenate([a[i] + b[: k // (i + 1)] for i in range(k)]))[:k]
 
 
+class Landmarks(NamedTuple):
+    """Tangent bases ``(n, D, d)`` whose directions mean the same at all points, and a number
+    ``(n,)`` on which laws there depend: east and poleward on the Earth, and the distance from the
+    equator."""
+
+    bases: np.ndarray
+    position: np.ndarray
+
+
 class Manifold(ABC):
     """A compact manifold of dimension d = `dim` in R^D, D = `ambient_dim`, with exact geometry in
     float64."""
@@ -122,6 +132,10 @@ class Manifold(ABC):
         """The second fundamental form (n, D, m, m) of m tangent vectors (n, D, m) at each point:
         normal vectors."""
         raise self._unknown("the second fundamental form")
+
+    def landmarks(self, points) -> Landmarks | None:
+        """Directions that mean the same at all points ``(n, D)``, if there are any."""
+        return None
 
     def scalar_spectrum(self, k: int) -> np.ndarray:
         """First k eigenvalues, with multiplicity, of minus the Laplacian on functions."""

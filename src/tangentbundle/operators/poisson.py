@@ -80,6 +80,11 @@ class DirectPoisson:
                 options={"SymmetricMode": True},
             )
 
+    @property
+    def num_unknowns(self) -> int:
+        """The number of values that are free: neither zero nor determined by means."""
+        return len(self.unknowns)
+
     def solve(self, source: np.ndarray) -> np.ndarray:
         """Functions ``(n, c)`` for sources ``(n, c)``, in float64."""
         solution = np.zeros(source.shape)

@@ -13,11 +13,21 @@ import numpy as np
 from ..arrays import Array, points_array
 from ..earth.maps import EqualAreaMap
 from ..extras import extra
+from ..units import readable_unit
 from .layers import MAX_ARROWS, MAX_DOTS, Layer, aligned, arrow_heads, in_picture, shown_axes
-from .maps import MIN_FILLED_POINTS, map_box, map_frame, map_labels, raster
-from .style import BRIGHTEST, LENGTHS, LINES, nice_number, readable_unit, with_unit
+from .maps import (
+    LAND,
+    MIN_FILLED_POINTS,
+    SEA,
+    map_box,
+    map_frame,
+    map_labels,
+    placed_towns,
+    raster,
+)
+from .style import BRIGHTEST, LENGTHS, LINES, nice_number, with_unit
 from .surfaces import Surface
-from .views import Box, View, box_around, spread_out
+from .views import Box, View, box_around, spread_out, usual_up
 
 INK = "#1c2530"
 """Letters."""
@@ -50,7 +60,7 @@ def interactive_field(
     faces: np.ndarray | None = None,
     label: str = "length",
     unit: str = "",
-    up: str = "z",
+    up: str | None = None,
 ) -> Any:
     """Arrows on a surface, in a cloud or in the plane, to turn and zoom, and streamlines; returns a
     plotly figure.
@@ -62,7 +72,8 @@ def interactive_field(
         vectors: ambient vectors ``(n, D)``, or None for points alone.
         faces: triangles ``(f, 3)`` of a mesh.
         label, unit: name and unit of the colour scale.
-        up: the axis that points up, x, y or z.
+        up: the axis that points up, x, y or z; by default that along which a mesh seems to stand
+            (``tangentbundle.upright``), and z for clouds.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -72,6 +83,8 @@ def interactive_field(
     ['arrows', 'streamlines']
     """
     points = points_array(points)[0]
+    if up is None:
+        up = usual_up(points, faces)
     layers = [Layer("points", points)]
     if vectors is not None:
         layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
@@ -87,26 +100,31 @@ def side_by_side(
     chart: EqualAreaMap | None = None,
     faces: np.ndarray | None = None,
     up: str = "z",
+    names: Sequence[str] = (),
 ) -> list[Any]:
     """A plotly figure for each group of layers, one layer shown at a time, on the same axes and
     scales.
 
     Arrows are in space or in the plane, or on a map of the unit sphere. Large layers are thinned,
     spread evenly. ``faces`` are triangles of the first layer's points; they, or the surface that
-    the points of the largest layer form, hide what is behind them.
+    the points of the largest layer form, hide what is behind them. ``names`` are those of the axes,
+    by default x, y, z.
     """
     layers = [layer for group in groups for layer in group]
     if chart is not None:
         panels = _maps(groups, aligned(layers), chart)
     elif shown_axes(layers[0].points).shape[1] == 2:
-        panels = _planes(groups, *_in_picture(layers))
+        panels = _planes(groups, *_in_picture(layers, names))
     else:
-        panels = _spaces(groups, *_in_picture(layers), layers, faces, up)
+        panels = _spaces(groups, *_in_picture(layers, names), layers, faces, up)
     return panels
 
 
-def _in_picture(layers: Sequence[Layer]) -> tuple[list[Layer], tuple[str, ...]]:
-    """The layers along the axes that are shown, and the names of these."""
+def _in_picture(
+    layers: Sequence[Layer], own_names: Sequence[str]
+) -> tuple[list[Layer], tuple[str, ...]]:
+    """The layers along the axes that are shown, and the names of these: their ``own_names``, unless
+    they are principal axes."""
     axes = shown_axes(layers[0].points)
     shown = []
     for layer in layers:
@@ -114,6 +132,8 @@ def _in_picture(layers: Sequence[Layer]) -> tuple[list[Layer], tuple[str, ...]]:
         shown.append(
             dataclasses.replace(layer, points=points, vectors=vectors, color=layer.numbers)
         )
+    if len(own_names) == len(names) == layers[0].points.shape[1]:
+        names = tuple(_escaped(name) for name in own_names)
     return aligned(shown), names
 
 
@@ -234,7 +254,10 @@ def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
     x = {**axis, "range": [lower[0], upper[0]]}
     y = {**axis, "range": [lower[1], upper[1]], "scaleanchor": "x"}
     lines = _map_lines(chart, lower, upper, color)
-    return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y)
+    if color == GREY:
+        lines += _towns(chart, box, np.concatenate(_ends(layers, chart)))
+    ground = _ground(chart, lower, upper)
+    return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y, shapes=ground)
 
 
 def _plotly() -> Any:
@@ -362,9 +385,20 @@ def _color_bar(layer: Layer, numbers: np.ndarray) -> dict[str, Any]:
         "yanchor": "bottom",
         "title": {"text": _escaped(text), "side": "bottom"},
         "exponentformat": "power",
+        **_open_end(layer, largest),
         "thickness": 10,
         "len": 0.8,
     }
+
+
+def _open_end(layer: Layer, largest: float) -> dict[str, Any]:
+    """Marks of a colour bar whose last colour stands for all numbers above, too."""
+    if largest <= 1.005 * layer.top or layer.low < 0:
+        return {}
+    step = nice_number(layer.top / 3)
+    values = [*np.arange(0, layer.top - 0.7 * step, step), layer.top]
+    words = [f"{value:g}" for value in values[:-1]]
+    return {"tickvals": values, "ticktext": [*words, f"≥ {layer.top:.3g}"]}
 
 
 def _surface(surface: Surface, view: View) -> Any:
@@ -407,10 +441,13 @@ def _filled(layer: Layer, chart: EqualAreaMap, box: Box, pixels: int) -> Any:
 def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: str) -> list[Any]:
     """Coastlines, the graticule, and the names of its lines."""
     dotted = {"color": color, "width": 0.4, "dash": "dot"}
+    dashed = {"color": color, "width": 0.7, "dash": "dash"}
+    frame = map_frame(chart, low, high)
     lines = [
         _curve(chart.coastline(), line={"color": color, "width": 1}, name="coastlines"),
+        _curve(chart.borders(), line=dashed, name="graticule"),
         _curve(chart.graticule(), line=dotted, name="graticule"),
-        _curve(map_frame(chart, low, high), line={"color": GREY, "width": 0.8}),
+        _curve(frame, line={"color": GREY, "width": 0.8}),
     ]
     labels = map_labels(chart, low, high)
     dark = {"size": 11}
@@ -425,6 +462,48 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
             position = "top center"
         lines.append(_words(meridians, position, font))
     return lines
+
+
+def _ground(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
+    """The sea and the land as shapes below all data; lakes run the other way, and are left out."""
+    shapes = [_shape([map_frame(chart, low, high)], SEA)]
+    polygons = chart.land()
+    if polygons:
+        shapes.append(_shape(polygons, LAND))
+    return shapes
+
+
+def _shape(outlines: Sequence[np.ndarray], color: str) -> dict[str, Any]:
+    """Filled outlines ``(k, 2)`` as one shape of plotly."""
+    paths = []
+    for outline in outlines:
+        places = [f"{x:.6g},{y:.6g}" for x, y in outline]
+        paths.append(f"M{'L'.join(places)}Z")
+    return {
+        "type": "path",
+        "path": "".join(paths),
+        "fillcolor": color,
+        "line": {"width": 0},
+        "layer": "below",
+    }
+
+
+def _towns(chart: EqualAreaMap, box: Box, occupied: np.ndarray) -> list[Any]:
+    """Names of a few towns, beside the data."""
+    placed = placed_towns(chart, box, occupied)
+    if not placed:
+        return []
+    return [
+        _curve(
+            np.stack([place for _, place in placed]),
+            mode="markers+text",
+            marker={"size": 3.5, "color": GREY},
+            text=[f" {_escaped(name)}" for name, _ in placed],
+            textposition="middle right",
+            textfont={"size": 10, "color": "#4c5763"},
+            name="degrees",
+        )
+    ]
 
 
 def _words(labels: list[tuple[str, np.ndarray]], position: str, font: dict[str, Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,7 @@ from ..earth.maps import EqualAreaMap
 from ..errors import ShapeError
 from ..extras import extra
 from ..geometry.known_frames import latlon_frames
-from ..io import Field
-from ..spaces import Globe
-from ..winds import CURRENTS, EAST
+from ..units import readable_unit
 from . import style
 from .fields import ARROW
 from .views import Box, box_around, on_map, reach, spacing, spread_out, tips
@@ -24,14 +21,24 @@ from .views import Box, box_around, on_map, reach, spacing, spread_out, tips
 MIN_FILLED_POINTS = 2500
 """With more points, colours fill the map and arrows are drawn on top in white."""
 
+LAND = "#eae6dc"
+SEA = "#f5f8fa"
+"""Colours of maps below the data."""
+
+MAX_MISSING = 300
+"""Most places without a value that are drawn as rings; more are left out."""
+
+MAX_TOWNS = 8
+"""Most towns of a map."""
+
+LETTER = (0.010, 0.017)
+"""Width of a letter relative to the width and to the height of a map, whichever is larger."""
+
 FILLED_PIXELS = 300_000
 """Pixels of the colours."""
 
 RIM = 1.035
 """How far labels are from the middle of the globe, in units of its rim."""
-
-WORD_END = re.compile(r"[\s(\[]")
-"""What ends the first word of a name: a space, or the bracket of a unit."""
 
 
 def earth_map(
@@ -52,7 +59,8 @@ def earth_map(
     matplotlib axes.
 
     Wind is coloured by speed; numbers of either sign get diverging colours with zero in the middle.
-    Many places fill the map with colour, few are arrows or dots; missing values (NaN) are rings.
+    Many places fill the map with colour, few are arrows or dots; a few missing values (NaN) are
+    rings. Maps of regions have borders and the larger towns.
     The default projection shows the globe, or the region of the places. ``top`` is the end of the
     colour scale.
 
@@ -84,7 +92,11 @@ def earth_map(
     is_filled = int(shown.known.sum()) > MIN_FILLED_POINTS
     _empty_map(axes, chart, *box, coast="white" if is_filled and wind else "0.4")
     missing = plane[~shown.known]
-    axes.scatter(*missing.T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
+    if len(missing) <= MAX_MISSING:
+        axes.scatter(*missing.T, s=8, facecolors="none", edgecolors="0.55", linewidths=0.6)
+    if not is_filled:
+        occupied = plane if wind is None else np.concatenate([plane, wind.along()])
+        _add_towns(axes, placed_towns(chart, box, occupied))
     drawn = None
     if is_filled:
         drawn = _fill(
@@ -180,6 +192,11 @@ class _Arrows:
         ends = tips(places, moves, 2 * length)
         return cls(chart, places, moves, ends, shown.numbers[rows], length, shown)
 
+    def along(self) -> np.ndarray:
+        """Places along all arrows ``(k, 2)``."""
+        shares = np.linspace(0, 1, 5)[:, None, None]
+        return (self.places + shares * self.moves).reshape(-1, 2)
+
     def draw(self, axes: Any, is_filled: bool) -> Any:
         """Arrows in white on a filled map, otherwise in the colours of their speeds."""
         look: dict[str, Any] = {"array": self.numbers, **self.shown.colors}
@@ -197,21 +214,11 @@ class _Arrows:
             0.97 - key / width,
             0.03,
             key,
-            f"{speed:g} {style.readable_unit(self.shown.unit)}".strip(),
+            f"{speed:g} {readable_unit(self.shown.unit)}".strip(),
             labelpos="W",
             color="0.25",
             fontproperties={"size": 9},
         )
-
-
-def quantity(field: Field) -> str:
-    """What the length of a vector of a file is: the wind's speed, another speed on the globe, or a
-    length."""
-    if not isinstance(field.space, Globe):
-        return "length"
-    name = WORD_END.split(field.names[0].lower())[0]
-    is_wind = "wind" in name or (name in EAST and name not in CURRENTS)
-    return "wind speed" if is_wind else "speed"
 
 
 def map_box(chart: EqualAreaMap, places: np.ndarray, ends: np.ndarray | None) -> Box:
@@ -235,8 +242,11 @@ def map_labels(
     """Names of the graticule's lines, their places, and whether they are parallels; these clear of
     the globe's rim."""
     labels = []
+    is_globe = chart.radius is None
     for text, place, is_parallel in chart.labels(low, high):
-        if is_parallel and chart.radius is None:
+        if is_globe and not is_parallel:
+            continue  # it would lie on the data
+        if is_globe:
             place = place * RIM
         labels.append((text, place, is_parallel))
     return labels
@@ -281,18 +291,75 @@ def _fill(
 def _empty_map(
     axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, coast: str
 ) -> None:
-    """Draw coastlines and the labelled graticule of a box."""
+    """Draw land, coastlines, borders and the labelled graticule of a box."""
     is_globe = chart.radius is None
-    axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8)
-    axes.plot(*chart.coastline().T, color=coast, linewidth=0.7, alpha=0.8, zorder=0.9)
     frame = map_frame(chart, low, high)
+    axes.fill(*frame.T, facecolor=SEA, zorder=0)
+    _fill_land(axes, chart)
+    axes.plot(*chart.graticule().T, color="0.5", alpha=0.35, linewidth=0.5, zorder=0.8)
+    axes.plot(*chart.coastline().T, color=coast, linewidth=0.6, alpha=0.9, zorder=0.9)
+    axes.plot(*chart.borders().T, color=coast, linewidth=0.5, alpha=0.6, dashes=(4, 2), zorder=0.9)
     above = 3 if is_globe else 2
     axes.plot(*frame.T, color="0.55", linewidth=0.8, zorder=above, clip_on=is_globe)
-    if is_globe:
-        axes.fill(*frame.T, facecolor="0.965", zorder=0)
     _add_labels(axes, chart, low, high)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_axis_off()
+
+
+def _fill_land(axes: Any, chart: EqualAreaMap) -> None:
+    """Land in its colour; lakes stay as the sea."""
+    polygons = chart.land()
+    if not polygons:
+        return
+    paths = extra("matplotlib.path", "Figures", "plot")
+    patches = extra("matplotlib.patches", "Figures", "plot")
+    outline = paths.Path.make_compound_path(
+        *(paths.Path(polygon, closed=True) for polygon in polygons)
+    )
+    axes.add_patch(patches.PathPatch(outline, facecolor=LAND, linewidth=0, zorder=0.2))
+
+
+def placed_towns(
+    chart: EqualAreaMap, box: Box, occupied: np.ndarray
+) -> list[tuple[str, np.ndarray]]:
+    """A few large towns of a box whose names do not lie on the places and arrows ``(k, 2)`` of
+    data, nor on each other; names are to the right of the places."""
+    low, high = box
+    letter = float(np.max((high - low) * LETTER))
+    height = 2.2 * letter
+    taken = occupied[np.isfinite(occupied).all(axis=1)]
+    placed: list[tuple[str, np.ndarray]] = []
+    for name, place in chart.towns(low, high):
+        corner = place + np.array([0.5 * letter, -height / 2])
+        end = corner + np.array([letter * (len(name) + 1), height])
+        is_on_data = ((taken > corner) & (taken < end)).all(axis=1).any()
+        if is_on_data or end[0] > high[0]:
+            continue
+        placed.append((name, place))
+        x = np.linspace(corner[0] - 3 * letter, end[0], 4 * len(name))
+        y = np.linspace(corner[1] - height, end[1] + height, 7)
+        taken = np.concatenate([taken, np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)])
+        if len(placed) == MAX_TOWNS:
+            break
+    return placed
+
+
+def _add_towns(axes: Any, towns: list[tuple[str, np.ndarray]]) -> None:
+    """Dots and names of towns."""
+    effects = extra("matplotlib.patheffects", "Figures", "plot")
+    for name, place in towns:
+        axes.plot(*place, marker="o", markersize=2.2, color="0.35", zorder=1.5)
+        axes.annotate(
+            name,
+            place,
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+            color="0.25",
+            path_effects=[effects.withStroke(linewidth=1.6, foreground="white")],
+            zorder=1.5,
+        )
 
 
 def _add_labels(axes: Any, chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> None:

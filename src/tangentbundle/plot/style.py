@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,13 @@ import numpy as np
 from ..errors import InvalidInputError, OutputError
 from ..extras import extra
 from ..files import write_atomically
+from ..units import readable_unit
 
 LENGTHS, ERRORS, SIGNED = "plasma", "magma_r", "RdBu_r"
 """Perceptual colours of lengths, of errors (light is small), and of numbers of either sign."""
 
 BRIGHTEST = 0.78
 """Share of the colours of lengths that is used: the rest is too light for arrows on paper."""
-
-SQUARE = re.compile(r"\b([ckm]?m|s)(?:\*\*|\^)?2\b")
-"""The square of a length or a time in a unit: m2, m**2, s^2."""
-
-QUOTIENT = re.compile(r"^(?:([\w²]+)[ .*]+)?([^\W\d]+?)\s*(?:\*\*|\^)?\{?(?:-1|⁻¹)\}?$")
-"""A unit with a power of minus one: m s-1, s**-1."""
 
 LINES = (
     *("#440154", "#b5367a", "#fb8861", "#0d3b66", "#2a788e", "#35a07b", "#7ad151"),
@@ -121,13 +115,3 @@ def with_unit(label: str, unit: str) -> str:
     if not unit:
         return label
     return f"{label}, {readable_unit(unit)}"
-
-
-def readable_unit(unit: str) -> str:
-    """A unit with ``/`` for a power of minus one, and with ``²`` for squares of lengths and times.
-
-    >>> [readable_unit(unit) for unit in ("m s-1", "s-1", "m2/s", "m**2 s^-1")]
-    ['m/s', '1/s', 'm²/s', 'm²/s']
-    """
-    unit = SQUARE.sub(r"\1²", unit.strip())
-    return QUOTIENT.sub(lambda match: f"{match[1] or 1}/{match[2]}", unit)

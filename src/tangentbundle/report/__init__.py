@@ -14,6 +14,7 @@ from ..extras import extra
 from ..files import check_html, replacing
 from ..plot.style import canvas
 from ..results import Chart, Result
+from .glossary import EXPLANATIONS
 from .pictures import Section, draw_fields
 
 __all__ = ["check_report", "write_report"]
@@ -50,6 +51,7 @@ def write_report(result: Result, path: Path) -> None:
         warnings=list(dict.fromkeys(in_words(warning, result) for warning in result.warnings)),
         notes=[in_words(note, result) for note in result.notes],
         tables=tables,
+        glossary=EXPLANATIONS,
         sections=sections_of(result),
         pictures=_pictures(result) if tables else {},
         library=extra("plotly.offline", "Reports", "plot").get_plotlyjs(),

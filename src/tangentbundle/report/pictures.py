@@ -10,9 +10,9 @@ import numpy as np
 
 from ..earth.maps import EqualAreaMap
 from ..io import Field
+from ..io.quantities import quantity_of
 from ..plot.interactive import side_by_side
 from ..plot.layers import MAX_ARROWS, MAX_DOTS, Layer
-from ..plot.maps import quantity
 from ..plot.style import ERRORS, LENGTHS, SIGNED
 from ..results import Eigenfields, Result
 from ..spaces import Globe
@@ -46,7 +46,9 @@ def draw_fields(result: Result, before: Field) -> Section:
         coordinates = np.concatenate([space.coordinates for space in spaces])
         panels = side_by_side(groups, chart=EqualAreaMap.fitting(*coordinates.T))
     else:
-        panels = side_by_side(groups, faces=before.space.faces, up=before.space.up)
+        panels = side_by_side(
+            groups, faces=before.space.faces, up=before.space.up, names=before.space.names
+        )
     notes = [
         *_notes_on_view(before),
         *_notes_on_times(result, before),
@@ -77,7 +79,7 @@ def _notes_on_view(before: Field) -> list[str]:
     if isinstance(before.space, Globe):
         return [
             "Drag to zoom, double-click to reset. Hover anywhere to see the nearest values.",
-            "Equal-area projection; arrows follow its meridians. Coastlines: Natural Earth.",
+            "Equal-area projection; arrows follow its meridians. Map: Natural Earth, GeoNames.",
         ]
     dims = before.space.points.shape[1]
     if dims == 2:
@@ -85,6 +87,12 @@ def _notes_on_view(before: Field) -> list[str]:
     else:
         drag = "Drag to rotate, scroll to zoom"
     notes = [f"{drag}, hover over a point to see its values."]
+    if dims == 3:
+        sides = np.ptp(before.space.points, axis=0)
+        sizes = ", ".join(
+            f"{size:.3g} along {name}" for size, name in zip(sides, before.space.names, strict=True)
+        )
+        notes.append(f"The points extend over {sizes}.")
     if dims > 3:
         notes.append(f"The three principal axes of {dims} dimensions are shown.")
     return notes
@@ -205,7 +213,7 @@ def _layer(
     shown = dict(zip(field.space.names, field.space.coordinates.T, strict=True))
     shown |= values or {}
     shown = dict(list(shown.items())[:MAX_VALUES])
-    colored.setdefault("palette", LENGTHS if label == quantity(field) else ERRORS)
+    colored.setdefault("palette", LENGTHS if label == quantity_of(field).length else ERRORS)
     layer = Layer(
         name,
         np.asarray(field.space.points, float),
@@ -221,17 +229,17 @@ def _layer(
 def _field_layer(name: str, field: Field, number: int = 0) -> Layer:
     """The vectors of a field at one time, or its points if it has no vectors."""
     if field.values is None:
-        return _layer(name, field, quantity(field))
+        return _layer(name, field, quantity_of(field).length)
     values = dict(zip(field.names, field.values[number].T, strict=True))
     if field.std is not None:
         values["standard deviation"] = _deviation(field.std[number])
-    return _layer(name, field, quantity(field), values, vectors=_ambient(field, number))
+    return _layer(name, field, quantity_of(field).length, values, vectors=_ambient(field, number))
 
 
 def _part_layer(name: str, part: Field, field: Field) -> Layer:
     """Arrows with the scale of the complete field, or signed numbers."""
     if len(part.names) > 1:
-        return _layer(name, field, quantity(field), vectors=_ambient(part))
+        return _layer(name, field, quantity_of(field).length, vectors=_ambient(part))
     numbers = np.asarray(part.values, float)[0, :, 0]
     return _layer(name, part, name, color=numbers, palette=SIGNED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,22 +20,6 @@ from .replicas import Replicas
 
 MAX_RATE = 1e6
 """Largest learning rate: torch's optimisers overflow beyond."""
-
-
-def require_batches(batches: Any, name: str) -> None:
-    """Refuse batches that cannot be counted and read in any order, again in every epoch."""
-    is_sequence = hasattr(batches, "__len__") and hasattr(batches, "__getitem__")
-    if not is_sequence or isinstance(batches, (str, bytes, Mapping)):
-        raise InvalidInputError(
-            f"{name} must be a list of batches, or a dataset with a length and an index: they are "
-            f"read in random order, once an epoch. Got {type(batches).__name__}; if it gives "
-            f"batches one by one, use {name}=list(...)."
-        )
-    if len(batches) == 0:
-        raise InvalidInputError(
-            f"{name} must not be empty: it is the list of batches. Leave validation out if there "
-            "is none."
-        )
 
 
 def trained_parameters(net: torch.nn.Module) -> list[torch.nn.Parameter]:

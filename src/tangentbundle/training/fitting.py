@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,12 +13,12 @@ import torch
 from ..arrays import nonnegative, positive, positive_integer
 from ..console import progress as progress_bar
 from ..parallel import threads_for
+from .batches import as_batches
 from .checkpoint import Checkpoint
 from .checks import (
     check_saveable,
     hidden_numbers,
     make_optimizer,
-    require_batches,
     require_separate_steps,
     trained_parameters,
 )
@@ -51,14 +52,14 @@ class Fit:
 
 def fit(
     net: torch.nn.Module,
-    data: Sequence[Any],
+    data: Sequence[Any] | Iterable[Any],
     loss: Loss = squared_error,
     *,
     epochs: int = 1_000,
     lr: float = 1e-2,
     optimizer: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer] | None = None,
     schedule: Callable[[int], float] | None = None,
-    validation: Sequence[Any] | None = None,
+    validation: Sequence[Any] | Iterable[Any] | None = None,
     patience: int | None = None,
     min_delta: float = 0.0,
     clip: float | None = None,
@@ -71,8 +72,10 @@ def fit(
     """Train a network in place, and leave it with its best weights.
 
     Args:
-        data: a list of batches ``(*inputs, target)``, of which ``net(*inputs)`` is the prediction.
-            A dataset with a length and an index will do.
+        data: a list of batches ``(*inputs, target)``, of which ``net(*inputs)`` is the prediction,
+            or a data set with a length and an index; or a ``DataLoader`` of torch or PyTorch
+            Geometric, which is read once an epoch. Of a PyG batch ``net(batch)`` is the prediction
+            and ``batch.y`` the target. ``training.collate`` joins clouds of different sizes.
         loss: a function ``loss(prediction, target)`` that returns a number, such as those of
             ``torch.nn.functional``, or for ``training.Replicas`` one for each ``(R,)``: each then
             stops by itself. ``training.BatchLoss(function)`` is a loss of the network and a batch
@@ -92,10 +95,11 @@ def fit(
         checkpoint: a folder, or ``training.Checkpoint(folder, every=seconds)``. A checkpoint that
             is there is resumed, to the same numbers as an uninterrupted run. Networks that ``save``
             cannot write are refused at once; without a checkpoint there is a ``NotSavedWarning``.
-        seed: of the order of the batches.
+        seed: of the order of the batches of a list. A loader has its own order, by torch's global
+            random numbers, which checkpoints keep.
         progress: whether to show it.
         fabric: a launched ``lightning_fabric.Fabric``: one step uses ``accumulate`` batches of
-            every process.
+            every process. Of loaders each process has its own, see ``Fabric.setup_dataloaders``.
 
     >>> import torch, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(
@@ -111,9 +115,13 @@ def fit(
     >>> tb.fit(tb.nn.TNN([1, 4, 1]), batches, absolute, epochs=5, progress=False).epochs
     5
     """
-    require_batches(data, "data")
+    processes = Processes(fabric)
+    accumulate = positive_integer(accumulate, "accumulate")
+    read = partial(as_batches, accumulate=accumulate, seed=seed, processes=processes)
+    batches = read(data, "data")
+    validation_batches = None
     if validation is not None:
-        require_batches(validation, "validation")
+        validation_batches = read(validation, "validation")
     if schedule is not None:
         require_function(schedule, "schedule")
     trained = trained_parameters(net)
@@ -128,21 +136,19 @@ def fit(
         trained=trained,
         optimizer=make_optimizer(optimizer, trained, lr),
         objective=Objective(net, loss, state.shape),
-        data=data,
-        validation=validation,
+        data=batches,
+        validation=validation_batches,
         clip=None if clip is None else positive(clip, "clip"),
-        accumulate=positive_integer(accumulate, "accumulate"),
         schedule=schedule,
-        seed=seed,
-        processes=Processes(fabric),
+        processes=processes,
     )
     epochs = positive_integer(epochs, "epochs")
     if isinstance(checkpoint, str | os.PathLike):
         checkpoint = Checkpoint(checkpoint)
     require_separate_steps(trainer.optimizer, net, checkpoint)
     check_saveable(net, checkpoint)
-    threads = threads_for(hidden_numbers(data[0], trained))
-    shows_progress = progress and trainer.processes.is_first
+    threads = threads_for(hidden_numbers(batches.example, trained))
+    shows_progress = progress and processes.is_first
     with threads, progress_bar(epochs, "epoch", shows_progress) as show:
         trainer.run(epochs, checkpoint, show)
     return Fit(

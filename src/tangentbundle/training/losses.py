@@ -60,7 +60,7 @@ class BatchLoss:
 
 
 class PredictionLoss:
-    """The loss of batches ``(*inputs, target)`` by a function of prediction and target."""
+    """The loss of batches by a function of their prediction and target."""
 
     def __init__(self, function: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
         require_function(function, "loss")
@@ -111,16 +111,19 @@ class Objective:
 
 
 def predict_batch(net: torch.nn.Module, batch: Any) -> tuple[Any, torch.Tensor]:
-    """The prediction ``net(*inputs)`` and the target of a batch ``(*inputs, target)``."""
-    is_pair = isinstance(batch, (tuple, list)) and len(batch) >= 2
-    if not is_pair or not isinstance(batch[-1], torch.Tensor):
-        raise InvalidInputError(
-            "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), "
-            "...]. Of other batches the loss is a function of network and batch: "
-            "loss=tb.training.BatchLoss(function)."
-        )
-    *inputs, target = batch
-    return net(*inputs), target
+    """The prediction and the target of a batch: ``net(*inputs)`` of one ``(*inputs, target)``,
+    ``net(batch)`` of one with the target ``batch.y``, as PyTorch Geometric has them."""
+    if isinstance(batch, (tuple, list)):
+        if len(batch) >= 2 and isinstance(batch[-1], torch.Tensor):
+            *inputs, target = batch
+            return net(*inputs), target
+    elif isinstance(getattr(batch, "y", None), torch.Tensor):
+        return net(batch), batch.y
+    raise InvalidInputError(
+        "expected batches (*inputs, target) with a tensor as target: data=[(x, lap, target), "
+        "...], or batches of PyTorch Geometric with a target batch.y. Of other batches the loss "
+        "is a function of network and batch: loss=tb.training.BatchLoss(function)."
+    )
 
 
 def require_function(function: Any, name: str) -> None:

@@ -25,7 +25,7 @@ class Processes:
         return self.rank == 0
 
     def share(self, items: Sequence[int]) -> Sequence[int]:
-        """The items that this process works on."""
+        """Of the numbers of batches those that this process works on."""
         return items[self.rank :: self.count]
 
     def sum(self, value: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -12,6 +11,7 @@ from ..arrays import nonnegative
 from ..console import deferred_interrupt
 from ..errors import InvalidInputError
 from ..files import only_writer
+from .batches import Batches, Step
 from .checkpoint import Checkpoint
 from .checks import takes_closure
 from .losses import Objective
@@ -32,9 +32,7 @@ class Trainer:
         objective: the loss of a batch.
         data, validation: batches to learn from, and those that choose the best weights.
         clip: largest norm of a gradient, or None.
-        accumulate: batches of each process in a step.
         schedule: factor of the rates in an epoch, or None.
-        seed: of the order of the batches.
         processes: which share the batches of a step.
     """
 
@@ -45,12 +43,10 @@ class Trainer:
         trained: list[torch.nn.Parameter],
         optimizer: torch.optim.Optimizer,
         objective: Objective,
-        data: Sequence[Any],
-        validation: Sequence[Any] | None,
+        data: Batches,
+        validation: Batches | None,
         clip: float | None,
-        accumulate: int,
         schedule: Callable[[int], float] | None,
-        seed: int,
         processes: Processes,
     ) -> None:
         self.state = state
@@ -61,9 +57,7 @@ class Trainer:
         self.data = data
         self.validation = validation
         self.clip = clip
-        self.batches_of_step = accumulate * processes.count
         self.schedule = schedule
-        self.seed = seed
         self.processes = processes
         self.takes_closure = takes_closure(optimizer)
         self.first_rates = [group["lr"] for group in optimizer.param_groups]
@@ -132,18 +126,19 @@ class Trainer:
     # An epoch.
 
     def _train_epoch(self) -> None:
-        """One pass through the data in random order, and the choice of the best weights."""
-        steps = self._random_steps()
+        """One pass through the data, and the choice of the best weights."""
         # the loss of a single step is that of the weights before it, judged before they change
-        judges_before_step = self._can_judge_before_step(steps)
+        judges_before_step = self._can_judge_before_step()
         self.net.train()
         total = torch.zeros_like(self.state.best)
-        for step in steps:
+        count = 0
+        for step in self.data.steps(self.epochs):
             total += self._compute_gradients(step)
+            count += step.count
             if judges_before_step:
-                self._judge(total / len(self.data))
+                self._judge(total / count)
             self._take_step(step)
-        training_loss = total / len(self.data)
+        training_loss = total / count
         if not judges_before_step:
             training_loss = self._judge_epoch(training_loss)
         self.history[TRAINING_LOSS].append(training_loss.tolist())
@@ -152,62 +147,50 @@ class Trainer:
         """Judge the weights after an epoch; returns its training loss, that of these weights or the
         mean over its steps."""
         if self.validation is None:
-            training_loss = self._evaluate_data()
+            training_loss = self._evaluate(self.data)  # a loss may use gradients of its own
             self._judge(training_loss)
             return training_loss
-        validation_loss = self._validate(self.validation)
+        with torch.no_grad():
+            validation_loss = self._evaluate(self.validation)
         self.history.setdefault(VALIDATION_LOSS, []).append(validation_loss.tolist())
         self._judge(validation_loss)
         return mean_over_steps
 
-    def _random_steps(self) -> list[list[int]]:
-        """The numbers of the batches of each step of this epoch."""
-        source = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epochs)
-        order = torch.randperm(len(self.data), generator=source).tolist()
-        size = self.batches_of_step
-        return [order[start : start + size] for start in range(0, len(order), size)]
-
-    def _can_judge_before_step(self, steps: list[list[int]]) -> bool:
+    def _can_judge_before_step(self) -> bool:
         """Whether the losses of the only step of an epoch are those of the weights before it."""
-        if self.validation is not None or len(steps) > 1:
+        if self.validation is not None or not self.data.is_one_step:
             return False
-        own = self.processes.share(steps[0])
-        return self.modes.trusts_training(lambda training: self._losses_in_mode(own, training))
+        return self.modes.trusts_training(self._losses_in_mode)
 
     def _judge(self, losses: torch.Tensor) -> None:
         self.state.judge(losses, self.epochs, self.monitor)
 
     # Losses of fixed weights.
 
-    def _validate(self, batches: Sequence[Any]) -> torch.Tensor:
+    def _evaluate(self, batches: Batches) -> torch.Tensor:
         """The mean loss of batches at the present weights."""
         self.net.eval()
-        with torch.no_grad():
-            return self._sum_losses(batches, range(len(batches))) / len(batches)
+        return self._mean_loss(batches)
 
-    def _evaluate_data(self) -> torch.Tensor:
-        """The mean loss of the data at the present weights; a loss may use gradients of its own."""
-        self.net.eval()
-        own = self.processes.share(range(len(self.data)))
-        return self.processes.sum(self._sum_losses(self.data, own)) / len(self.data)
-
-    def _losses_in_mode(self, numbers: Sequence[int], training: bool) -> torch.Tensor:
-        """The sum of the losses over all processes in one mode, which leaves the random numbers to
-        come as they are."""
+    def _losses_in_mode(self, training: bool) -> torch.Tensor:
+        """The mean loss of the data in one mode, which leaves the random numbers to come as they
+        are."""
         self.net.train(training)
         with torch.random.fork_rng(devices=[]):
-            return self.processes.sum(self._sum_losses(self.data, numbers))
+            return self._mean_loss(self.data)
 
-    def _sum_losses(self, batches: Sequence[Any], numbers: Sequence[int]) -> torch.Tensor:
-        """The sum of the losses of some batches, in the mode in which the network is."""
+    def _mean_loss(self, batches: Batches) -> torch.Tensor:
+        """The mean loss over the batches of all processes, in the mode in which the network is."""
         total = torch.zeros_like(self.state.best)
-        for number in numbers:
-            total += in_double(self.objective(batches[number]))
-        return total
+        count = torch.zeros((), dtype=total.dtype)
+        for batch in batches.own():
+            total += in_double(self.objective(batch))
+            count += 1
+        return self.processes.sum(total) / self.processes.sum(count)
 
     # A step.
 
-    def _take_step(self, step: Sequence[int]) -> None:
+    def _take_step(self, step: Step) -> None:
         """One step of the optimiser; some, as LBFGS, compute losses and gradients themselves."""
         if not self.takes_closure:
             self.optimizer.step()
@@ -215,19 +198,19 @@ class Trainer:
 
         def mean_loss() -> torch.Tensor:
             with torch.enable_grad():
-                return self._compute_gradients(step) / len(step)
+                return self._compute_gradients(step) / step.count
 
         self.optimizer.step(mean_loss)  # type: ignore[arg-type]
 
-    def _compute_gradients(self, step: Sequence[int]) -> torch.Tensor:
+    def _compute_gradients(self, step: Step) -> torch.Tensor:
         """Set the mean gradient of the batches of a step, clipped; returns the sum of their
         losses."""
         total = torch.zeros_like(self.state.best)
         self.optimizer.zero_grad(set_to_none=True)
-        for number in self.processes.share(step):
-            losses = self.objective(self.data[number])
+        for batch in step.batches:
+            losses = self.objective(batch)
             require_gradients(losses)
-            (losses.sum() / len(step)).backward()
+            (losses.sum() / step.count).backward()
             total += in_double(losses)
         if self.processes.count > 1:
             self._share_gradients()
