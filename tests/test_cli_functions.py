@@ -19,6 +19,8 @@ from tangentbundle_cli.filtering import filter as filter_file
 from tangentbundle_cli.options import Display, Geometry, Reading
 from tangentbundle_cli.predict import denoise
 
+ALL_DIGITS = Display(quiet=True, digits=16)
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -35,9 +37,9 @@ def numbers(result):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_command_returns_what_the_tool_prints(folder, capsys):
-    result = filter_file(Path("field.csv"), Path("a.csv"), heat=0.01)
+    result = filter_file(Path("field.csv"), Path("a.csv"), heat=0.01, display=ALL_DIGITS)
     assert isinstance(result, Result) and result.files == [Path("a.csv")]
-    printed = told("filter", "field.csv", "--heat", 0.01, "-o", "b.csv")
+    printed = told("filter", "field.csv", "--heat", 0.01, "-o", "b.csv", "--digits", 16)
     assert numbers(result) == {key: printed[key] for key in numbers(result)}
     assert np.array_equal(pd.read_csv("a.csv"), pd.read_csv("b.csv"))
     assert np.array_equal(result.after.vectors[0], pd.read_csv("a.csv").to_numpy()[:, 3:])

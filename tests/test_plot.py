@@ -249,7 +249,8 @@ def test_colour_bars_cover_or_mark_the_range_of_the_data():
 
 
 @pytest.mark.parametrize(
-    ("name", "label"), [("u10", "wind speed"), ("eastward_wind", "wind speed"), ("uo", "speed")]
+    ("name", "label"),
+    [("u10", "wind speed"), ("eastward_wind", "wind speed"), ("uo", "current speed")],
 )
 def test_currents_are_no_wind(name, label):
     globe = tb.spaces.Globe(np.zeros(3), np.arange(3.0), ("lat", "lon"))

@@ -10,7 +10,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 
-BAR_SECONDS = 1.0
+BAR_SECONDS = 0.25
 """Time after which there is a bar on a terminal."""
 
 LINE_SECONDS = 10.0
@@ -39,7 +39,7 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def progress(total: int, unit: str, wanted: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """Show progress on standard error after one second; call the result with a count and a text.
+    """Show progress on standard error soon; call the result with a count and a text.
 
     It is a bar on a terminal, otherwise a line every ``LINE_SECONDS``.
     """

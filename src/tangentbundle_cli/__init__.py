@@ -42,7 +42,23 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-HELP = f"""Analyse, denoise, interpolate and forecast vector fields on curved spaces.
+QUESTIONS = (
+    ("What is in my file?", "tangentbundle FILE"),
+    ("Can I see it on a map?", "tangentbundle inspect FILE --report page.html"),
+    ("Can the noise be removed?", "tangentbundle denoise FILE -o clean.csv"),
+    ("What is between my stations?", "tangentbundle interpolate FILE --at places.csv -o out.csv"),
+    ("What comes next?", "tangentbundle forecast SERIES --horizon 5 -o next.csv"),
+    ("Can it be smoother?", 'tangentbundle filter GRID --scale "500 km" -o smooth.nc'),
+    ("Where are sources and eddies?", "tangentbundle decompose GRID -o parts.nc"),
+)
+"""What people ask, and the commands that answer."""
+
+LINES = "\n".join(f"{question:<30} {command}" for question, command in QUESTIONS)
+
+HELP = f"""Analyse, denoise, interpolate and forecast vector fields: wind, currents, motion.
+
+\b
+{LINES}
 
 Files are {format_names()}. Columns are found by name, or named by options.
 """

@@ -13,6 +13,7 @@ from .blocks import write_in_blocks
 from .fields import add_normal_share, build_bundle
 from .files import check_files, naming_rows, read_input, steps, write_output
 from .options import AUTOMATIC, GUESSED, SILENT, Display, Geometry, Output, Reading, Source, Workers
+from .plain_words import describe_parts
 
 
 def decompose(
@@ -76,6 +77,7 @@ def decompose(
             if len(shares) > 1:
                 text += f" on average ({shares.min():.1%} to {shares.max():.1%})"
             result.add(name, text, energies=energies)
+        describe_parts(result, field, {name: float(e.mean()) for name, e in energies.items()})
         step("writing")
         result.after = replace(field, parts=decomposed.fields)
         write_output(result, result.after, output, display)

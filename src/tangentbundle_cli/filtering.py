@@ -36,6 +36,7 @@ from .options import (
     Reading,
     Source,
 )
+from .plain_words import describe_filtered
 
 MIN_ENERGY_SHARE = 0.01
 """Share of the energy below which a filter counts as having removed the field."""
@@ -171,6 +172,7 @@ def _filtered(
             SuspiciousDataWarning,
             remedy=advice,
         )
+    describe_filtered(result, field, share)
     text = f"{response}; {share:.1%} of the tangent energy remains"
     result.add("filter", text, energy_left=share)
     return field.with_vectors(smooth)

@@ -15,7 +15,6 @@ import typer
 import tangentbundle as tb
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.formats import format_names
-from tangentbundle.layout import Layout
 
 
 def require(valid: Callable[[Any], bool], expected: str) -> Callable[[Any], Any]:
@@ -113,14 +112,14 @@ class Reading:
             layout=self.layout(),
         )
 
-    def layout(self) -> Layout:
+    def layout(self) -> tb.io.Layout:
         """How a table is written, as far as options say it."""
         for name in ("decimal", "thousands"):
             if len(getattr(self, name)) > 1:
                 raise InvalidInputError(
                     f"expected one sign for --{name}, got {getattr(self, name)!r}."
                 )
-        return Layout(
+        return tb.io.Layout(
             encoding=self.encoding,
             separator=self.separator,
             decimal=self.decimal,

@@ -222,6 +222,24 @@ def describe_forecast(
         result.say(f"From step {useless[0]} on it is no better than the mean of the record.")
 
 
+def describe_filtered(result: Result, field: tb.io.Field, share: float) -> None:
+    """The sentences of ``filter``, with the share of the energy that remains."""
+    result.say(
+        f"{subject(field)} smoothed: what varies over short distances was damped, and "
+        f"{share**0.5:.0%} of the usual length remains."
+    )
+    if share < GUESS_SHARE**2 / 2:
+        result.say("Much of the field was damped: with a smaller scale more of it stays.")
+
+
+def describe_parts(result: Result, field: tb.io.Field, shares: dict[str, float]) -> None:
+    """The sentences of ``decompose``, with the share of each part in the energy."""
+    words = {"gradient": "flows out of sources and into sinks", "divergent": "flows out of sources"}
+    words |= {"rotational": "turns in circles", "remainder": "does neither"}
+    described = [f"{share:.0%} {words.get(name, name)} ({name})" for name, share in shares.items()]
+    result.say(f"{subject(field)} split into parts: {', '.join(described)}.")
+
+
 def describe_file(result: Result, field: tb.io.Field, path: Path) -> None:
     """The sentences of ``inspect``, and what can be done next."""
     import numpy as np

@@ -42,13 +42,21 @@ OPTIONS_BY_ARGUMENT = {"noise_std": "noise", "return_std": "std"}
 
 
 class Commands(TyperGroup):
-    """A command group that stores the command line in its context."""
+    """A command group that stores the command line in its context; a file alone is inspected."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
         line = shlex.join(["tangentbundle", *args])
+        if args and self._is_file(args[0]):
+            args = ["inspect", *args]
         return super().make_context(info_name, args, parent, obj=line, **extra)
+
+    def _is_file(self, argument: str) -> bool:
+        """Whether the first argument is no command and no option, but a file."""
+        if argument.startswith("-") or argument in self.commands:
+            return False
+        return Path(argument).expanduser().exists() or bool(Path(argument).suffix)
 
 
 def as_command(function: Callable[..., Result]) -> Callable[..., None]:

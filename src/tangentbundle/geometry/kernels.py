@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import integrate, special
+from scipy import special
 
 from ..arrays import host, positive
 from ..errors import InvalidInputError
@@ -46,6 +46,8 @@ class Kernel(ABC):
 
     def radial_moment(self, p: float) -> float:
         r""":math:`\int_0^1 r^p k(r)\,dr`; overridden where it is known in closed form."""
+        from scipy import integrate  # takes a third of a second to load
+
         return integrate.quad(lambda r: r**p * float(self.profile(np.asarray(r))), 0.0, 1.0)[0]
 
     def moment(self, p: int, d: int) -> float:

@@ -155,9 +155,7 @@ def _sides(corners: list[int]) -> list[tuple[tuple[int, int], int]]:
     return [((first, second), third), ((first, third), second), ((second, third), first)]
 
 
-def _is_free(
-    points: np.ndarray, edge: tuple[int, int], opposite: int, others: list[int]
-) -> bool:
+def _is_free(points: np.ndarray, edge: tuple[int, int], opposite: int, others: list[int]) -> bool:
     """Whether an edge has at most one triangle, on the other side than a new corner."""
     if not others:
         return True

@@ -16,6 +16,7 @@
 """
 
 from ..formats import format_of
+from ..layout import Layout
 from .checks import FEW_POINTS, warn_if_suspicious
 from .field import Field, Request
 from .files import check_input, check_output, read_field, write_field
@@ -25,6 +26,7 @@ __all__ = [
     "FEW_POINTS",
     "Field",
     "GridFile",
+    "Layout",
     "Request",
     "check_input",
     "check_output",

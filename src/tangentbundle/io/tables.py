@@ -142,11 +142,13 @@ class _Reader:
         filled = np.zeros(len(self.table), bool)
         for name in self.table.column_names:
             column = self.table[name]
-            if str(column.type) in ("string", "large_string"):
-                cells = column.to_numpy()
+            if is_text(column):
+                cells = column.to_pylist()
                 filled |= np.array([bool(cell) and not cell.isspace() for cell in cells], bool)
+            elif column.null_count:
+                filled |= np.array(column.is_valid().to_pylist(), bool)
             else:
-                filled |= column.is_valid().to_numpy()
+                filled[:] = True
             if filled.all():
                 break
         return np.flatnonzero(filled)
@@ -154,7 +156,7 @@ class _Reader:
     def others(self) -> dict[str, np.ndarray]:
         """The columns that are neither points nor vectors."""
         return {
-            name: self.table[name].to_numpy()
+            name: as_array(self.table[name])
             for name in self.table.column_names
             if name not in self.columns.numeric
         }
@@ -177,8 +179,8 @@ class _Reader:
     def column(self, name: str) -> np.ndarray:
         """The numbers of a column ``(n,)``; NaN where a cell is empty."""
         cells = self.table[name]
-        if str(cells.type) not in ("string", "large_string"):
-            return real(cells.to_numpy(), name, cells.type)
+        if not is_text(cells):
+            return real(as_array(cells), name, cells.type)
         texts = [cell or "" for cell in cells.to_pylist()]
         if name in self.columns.wind[1:]:
             compass = Compass.of(texts, self.table.column_names)
@@ -206,6 +208,20 @@ class _Reader:
         if number is not None:
             return number
         return compass.degrees(text)
+
+
+def is_text(column: Any) -> bool:
+    """Whether a column of Arrow holds text."""
+    return str(column.type) in ("string", "large_string")
+
+
+def as_array(column: Any) -> np.ndarray:
+    """A column of Arrow as an array; that of Arrow loads pandas."""
+    if is_text(column):
+        return np.array(column.to_pylist(), dtype=object)
+    if str(column.type) in ("float", "double") and len(column):
+        return np.from_dlpack(column.combine_chunks().fill_null(np.nan))
+    return column.to_numpy()
 
 
 MISSING = ("", "na", "n/a", "nan", "null", "-", "--", "#n/a", "none", "///", "1.#ind", "#nv")

@@ -27,7 +27,7 @@ from .maps import (
 )
 from .style import BRIGHTEST, LENGTHS, LINES, nice_number, with_unit
 from .surfaces import Surface
-from .views import Box, View, box_around, spread_out
+from .views import Box, View, box_around, spread_out, usual_up
 
 INK = "#1c2530"
 """Letters."""
@@ -60,7 +60,7 @@ def interactive_field(
     faces: np.ndarray | None = None,
     label: str = "length",
     unit: str = "",
-    up: str = "z",
+    up: str | None = None,
 ) -> Any:
     """Arrows on a surface, in a cloud or in the plane, to turn and zoom, and streamlines; returns a
     plotly figure.
@@ -72,7 +72,8 @@ def interactive_field(
         vectors: ambient vectors ``(n, D)``, or None for points alone.
         faces: triangles ``(f, 3)`` of a mesh.
         label, unit: name and unit of the colour scale.
-        up: the axis that points up, x, y or z.
+        up: the axis that points up, x, y or z; by default that along which a mesh seems to stand
+            (``tangentbundle.upright``), and z for clouds.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -82,6 +83,8 @@ def interactive_field(
     ['arrows', 'streamlines']
     """
     points = points_array(points)[0]
+    if up is None:
+        up = usual_up(points, faces)
     layers = [Layer("points", points)]
     if vectors is not None:
         layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)
@@ -253,7 +256,8 @@ def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
     lines = _map_lines(chart, lower, upper, color)
     if color == GREY:
         lines += _towns(chart, box, np.concatenate(_ends(layers, chart)))
-    return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y)
+    ground = _ground(chart, lower, upper)
+    return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y, shapes=ground)
 
 
 def _plotly() -> Any:
@@ -392,7 +396,7 @@ def _open_end(layer: Layer, largest: float) -> dict[str, Any]:
     if largest <= 1.005 * layer.top or layer.low < 0:
         return {}
     step = nice_number(layer.top / 3)
-    values = [*np.arange(0, layer.top - step / 2, step), layer.top]
+    values = [*np.arange(0, layer.top - 0.7 * step, step), layer.top]
     words = [f"{value:g}" for value in values[:-1]]
     return {"tickvals": values, "ticktext": [*words, f"≥ {layer.top:.3g}"]}
 
@@ -440,8 +444,6 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
     dashed = {"color": color, "width": 0.7, "dash": "dash"}
     frame = map_frame(chart, low, high)
     lines = [
-        _area(frame, SEA),
-        *_land(chart),
         _curve(chart.coastline(), line={"color": color, "width": 1}, name="coastlines"),
         _curve(chart.borders(), line=dashed, name="graticule"),
         _curve(chart.graticule(), line=dotted, name="graticule"),
@@ -462,19 +464,28 @@ def _map_lines(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray, color: st
     return lines
 
 
-def _land(chart: EqualAreaMap) -> list[Any]:
-    """Land as one area with gaps; lakes run the other way, and are left out."""
+def _ground(chart: EqualAreaMap, low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
+    """The sea and the land as shapes below all data; lakes run the other way, and are left out."""
+    shapes = [_shape([map_frame(chart, low, high)], SEA)]
     polygons = chart.land()
-    if not polygons:
-        return []
-    gap = np.full((1, 2), np.nan)
-    pieces = [piece for polygon in polygons for piece in (polygon, gap)]
-    return [_area(np.concatenate(pieces), LAND)]
+    if polygons:
+        shapes.append(_shape(polygons, LAND))
+    return shapes
 
 
-def _area(outline: np.ndarray, color: str) -> Any:
-    """A filled outline ``(k, 2)``."""
-    return _curve(outline, fill="toself", fillcolor=color, line={"width": 0}, name="coastlines")
+def _shape(outlines: Sequence[np.ndarray], color: str) -> dict[str, Any]:
+    """Filled outlines ``(k, 2)`` as one shape of plotly."""
+    paths = []
+    for outline in outlines:
+        places = [f"{x:.6g},{y:.6g}" for x, y in outline]
+        paths.append(f"M{'L'.join(places)}Z")
+    return {
+        "type": "path",
+        "path": "".join(paths),
+        "fillcolor": color,
+        "line": {"width": 0},
+        "layer": "below",
+    }
 
 
 def _towns(chart: EqualAreaMap, box: Box, occupied: np.ndarray) -> list[Any]:
