@@ -121,6 +121,12 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             quick=True,
         ),
         Benchmark(
+            "soups",
+            "soups:run",
+            "functions on meshes that are no surface, against robust_laplacian",
+            quick=True,
+        ),
+        Benchmark(
             "transport",
             "transport:run",
             "transport, distance and logarithm against exact ones, with potpourri3d",
