@@ -168,6 +168,12 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
     "Estimators and networks": (
         Benchmark("denoise", "estimators:denoise", "denoising on the torus, against baselines"),
         Benchmark(
+            "plane",
+            "plane:run",
+            "fields in the plane, against a process of exactly their kind",
+            quick=True,
+        ),
+        Benchmark(
             "interpolate", "estimators:interpolate", "wind at unobserved points, against baselines"
         ),
         Benchmark("coverage", "coverage:run", "how many values the 50 and 90 % intervals cover"),

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -20,11 +22,16 @@ from PIL import Image
 
 import tangentbundle as tb
 from harness.records import Row, load
+from tangentbundle.calculus import NoFlow
 from tangentbundle.datasets import wind_folder
+from tangentbundle.errors import AmbiguousTransportWarning
 from tangentbundle.operators import Generator, KernelMoments
+from tangentbundle.plot import View
 from tangentbundle.plot.style import LINES
 
 from . import concept_figures, illustrations, paper_figures
+from .decompositions import HalfTorus
+from .meshes import genus_two, torus
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 
@@ -247,6 +254,20 @@ def limit() -> None:
         axis.set_title(f"two layers on the {surface}", fontsize=10)
     axes[0, 0].set_ylabel("relative difference to the limit")
     save(fig, "limit", dpi=110)
+
+
+def depth() -> None:
+    """The loss curves of networks with 20 layers, and of one with two."""
+    fig, axes = tb.plot.canvas(size=(6.4, 4.2))
+    axis = axes[0, 0]
+    for row, color in zip(load("depth"), LINES, strict=False):
+        epochs = [int(key.removeprefix("loss_")) for key in row if key.startswith("loss_")]
+        losses = [row[f"loss_{epoch}"] for epoch in epochs]
+        axis.plot(epochs, losses, "o-", color=color, lw=1.8, ms=4, label=row["network"])
+    axis.set(xscale="log", yscale="log", xlabel="epoch", ylabel="loss, relative to that of zero")
+    axis.set_title("Training a nonlinear map of fields on a torus", fontsize=10)
+    axis.legend(frameon=False, fontsize=9)
+    save(fig, "depth", dpi=110)
 
 
 def hero() -> None:
@@ -566,6 +587,110 @@ def decompose() -> None:
     tb.plot.save(fig, FOLDER / "decompose.png", dpi=90)
 
 
+def geodesics() -> None:
+    """A source on a torus: distances, a vector that is carried to all points, and the logarithm as
+    a grid of polar coordinates."""
+    vertices, faces = torus(320, 120)
+    bundle = tb.TangentBundle.from_mesh(vertices, faces)
+    view = tb.plot.View(elevation=50.0, azimuth=-60.0)
+    right, _, toward_viewer = view.project(vertices).T
+    source = int(np.argmax(toward_viewer - np.abs(right + 1.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AmbiguousTransportWarning)
+        distance = bundle.distance(source)
+        arrows = bundle.transport(source, bundle.frames[source, :, 0])
+        logarithm = bundle.log_map(source)
+    bands = np.floor(distance / 0.3) % 2
+    angles = np.arctan2(logarithm[:, 1], logarithm[:, 0])
+    sectors = np.floor(angles / (np.pi / 8)) % 2
+    figure, axes = tb.plot.canvas(1, 3, (4.4, 3.4))
+    _draw_mesh(axes[0, 0], view, vertices, faces, 0.25 + distance / distance.max() - 0.25 * bands)
+    _draw_mesh(axes[0, 2], view, vertices, faces, 0.3 + 0.5 * ((bands + sectors) % 2))
+    look = {"colorbar": False, "arrows": 350, "view": view, "axes": axes[0, 1]}
+    tb.plot.field(vertices, arrows, faces=faces, color=distance, **look)
+    titles = ("distance", "transport", "log_map: distance and direction")
+    for panel, title in zip(axes[0], titles, strict=True):
+        panel.scatter(
+            *view.project(vertices)[source, :2], s=60, color="white", ec="black", zorder=9
+        )
+        panel.set(aspect="equal", title=title)
+        panel.set_axis_off()
+    tb.plot.save(figure, FOLDER / "geodesics.png", dpi=100)
+
+
+def _draw_mesh(
+    axes: Any, view: tb.plot.View, vertices: np.ndarray, faces: np.ndarray, color: np.ndarray
+) -> None:
+    """Triangles, those in front last, in the mean colours of their corners."""
+    places = view.project(vertices)[faces]
+    order = np.argsort(places[:, :, 2].mean(axis=1))
+    polygons = PolyCollection(places[order, :, :2], cmap="viridis", linewidths=0.3, rasterized=True)
+    polygons.set(array=np.clip(color[faces[order]].mean(axis=1), 0.0, 1.0), edgecolor="face")
+    polygons.set_clim(0.0, 1.0)
+    axes.add_collection(polygons)
+    axes.autoscale_view()
+
+
+def directions() -> None:
+    """Smoothest crosses on a sphere and on a torus, of clouds, and lines along the curvature of a
+    mesh with two handles."""
+    fig, axes = tb.plot.canvas(1, 3, (4.4, 4.2))
+    sphere = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(4000, seed=0), dim=2)
+    illustrations.directions(
+        tb.smoothest_field(sphere, order=4),
+        count=500,
+        title="a cloud: smoothest crosses\n8 points of index 1/4",
+        axes=axes[0, 0],
+    )
+    torus = tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(5000, seed=0), dim=2)
+    illustrations.directions(
+        tb.smoothest_field(torus, order=4, alignment=tb.directions.Curvature()),
+        count=600,
+        view=View(50, -60),
+        title="a cloud: crosses along the curvature\nno singular points",
+        axes=axes[0, 1],
+    )
+    vertices, faces = genus_two(0.05)
+    plate = tb.TangentBundle.from_mesh(vertices, faces)
+    illustrations.directions(
+        tb.smoothest_field(plate, order=2),
+        faces=faces,
+        count=700,
+        view=View(60, -70),
+        title="a mesh: smoothest lines\n4 points of index -1/2, two of them in front",
+        axes=axes[0, 2],
+    )
+    tb.plot.save(fig, FOLDER / "directions.png", dpi=100)
+
+
+def boundary() -> None:
+    """A field on half a torus and its three parts."""
+    domain = HalfTorus()
+    points = domain.sample(6000)
+    bundle = tb.TangentBundle.from_points(points, dim=2)
+    parts = domain.parts(points, NoFlow())
+    found = tb.helmholtz(bundle, bundle.to_coordinates(sum(parts)))
+    panels = {
+        "a field": sum(parts),
+        "gradient: all that flows out": bundle.to_ambient(found.gradient),
+        "rotational: stays inside": bundle.to_ambient(found.rotational),
+        "harmonic: runs around the tube": bundle.to_ambient(found.remainder),
+    }
+    fig, axes = tb.plot.canvas(1, 4, (3.6, 3.0))
+    for panel, (title, vectors) in zip(axes[0], panels.items(), strict=True):
+        tb.plot.field(
+            points,
+            vectors,
+            view=View(35, 70),
+            title=title,
+            arrows=260,
+            top=2.0,
+            colorbar=False,
+            axes=panel,
+        )
+    tb.plot.save(fig, FOLDER / "boundary.png", dpi=100)
+
+
 def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     fig.savefig(FOLDER / f"{name}.png", dpi=dpi)
@@ -592,6 +717,7 @@ FIGURES: dict[str, Callable[[], None]] = {
     "growth": growth,
     "transfer": transfer,
     "limit": limit,
+    "depth": depth,
     "hero": hero,
     "front": front,
     "estimators": estimators,
@@ -599,7 +725,10 @@ FIGURES: dict[str, Callable[[], None]] = {
     "smooth": smooth,
     "regrid": regrid,
     "decompose": decompose,
+    "geodesics": geodesics,
     "soups": soups,
+    "directions": directions,
+    "boundary": boundary,
 }
 for paper_figure in paper_figures.FIGURES:
     FIGURES[paper_figure] = partial(save_paper_figure, paper_figure)
