@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
 
 from ..arrays import host
 from ..geometry.mesh import Triangulation
