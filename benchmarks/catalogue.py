@@ -63,6 +63,7 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             "the import, and the first Laplacian of a process",
             quick=True,
         ),
+        Benchmark("costs", "costs:run", "what each method costs on data of a usual size"),
         Benchmark("fit_time", "fit_time:run", "`FieldDenoiser.fit` against scikit-learn's process"),
         Benchmark("busy", "busy:run", "processor time of ten typical jobs beside busy processes"),
         Benchmark(
@@ -120,11 +121,27 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             quick=True,
         ),
         Benchmark(
+            "soups",
+            "soups:run",
+            "functions on meshes that are no surface, against robust_laplacian",
+            quick=True,
+        ),
+        Benchmark(
             "transport",
             "transport:run",
             "transport, distance and logarithm against exact ones, with potpourri3d",
         ),
         Benchmark("calculus", "calculus:run", "derivatives, curvature, harmonic fields, Helmholtz"),
+        Benchmark(
+            "directions",
+            "directions:run",
+            "sums of indices and energies of smoothest direction fields, against geometry-central",
+        ),
+        Benchmark(
+            "decompositions",
+            "decompositions:run",
+            "Helmholtz-Hodge decompositions with a boundary against exact parts",
+        ),
         Benchmark(
             "calculus_large",
             "calculus:large",
@@ -151,6 +168,12 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
     "Estimators and networks": (
         Benchmark("denoise", "estimators:denoise", "denoising on the torus, against baselines"),
         Benchmark(
+            "plane",
+            "plane:run",
+            "fields in the plane, against a process of exactly their kind",
+            quick=True,
+        ),
+        Benchmark(
             "interpolate", "estimators:interpolate", "wind at unobserved points, against baselines"
         ),
         Benchmark("coverage", "coverage:run", "how many values the 50 and 90 % intervals cover"),
@@ -158,6 +181,13 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
         Benchmark("sheaves", "sheaves:run", "node classification on five public graphs"),
         Benchmark(
             "advection", "advection:run", "a nonlinear map learned on few points of other surfaces"
+        ),
+        Benchmark("depth", "networks:depth", "loss curves of networks with 20 layers"),
+        Benchmark(
+            "taps", "networks:taps", "times of taps: multiples of a step, geometric, learned"
+        ),
+        Benchmark(
+            "constraints", "networks:constraints", "what lowpass and non-amplifying layers cost"
         ),
     ),
     "The Earth": (

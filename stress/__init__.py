@@ -4,4 +4,14 @@ A part is a module with ``run(share: float) -> list[dict]``, one row a measureme
 the number of inputs, and a small one serves as a test. A row with failures makes the command fail.
 """
 
-PARTS = ("entries", "readers", "values", "limits", "kills", "damage", "outputs", "threads")
+PARTS = (
+    "entries",
+    "readers",
+    "values",
+    "limits",
+    "kills",
+    "damage",
+    "outputs",
+    "threads",
+    "meshes",
+)

@@ -91,7 +91,7 @@ def field_seeds(suffix: str, **other: bytes) -> list[bytes]:
     return contents
 
 
-MESHES = (".ply", ".vtk", ".vtu")
+MESHES = (".ply", ".vtk", ".vtu", ".vtp", ".xdmf", ".glb")
 OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 3 4\n"
 FACET = (
     b"facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"
@@ -152,6 +152,9 @@ READERS = {
     "model": Reader(".safetensors", lambda: [_model()[0]], read_model),
     "VTK": Reader(".vtk", lambda: field_seeds(".vtk"), read_field_file),
     "VTU": Reader(".vtu", lambda: field_seeds(".vtu"), read_field_file),
+    "VTP": Reader(".vtp", lambda: field_seeds(".vtp"), read_field_file),
+    "XDMF": Reader(".xdmf", lambda: field_seeds(".xdmf"), read_field_file),
+    "glTF": Reader(".glb", lambda: field_seeds(".glb"), read_field_file),
     "OBJ": Reader(".obj", lambda: [OBJ], read_field_file),
     "STL": Reader(".stl", lambda: [STL], read_field_file),
     "Parquet": Reader(".parquet", lambda: field_seeds(".parquet"), read_field_file),

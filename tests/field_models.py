@@ -8,7 +8,7 @@ from tangentbundle.estimators import (
     CurlFree,
     DivergenceFree,
     GaussianProcess,
-    Identity,
+    NearestVector,
     NeighborMean,
     Tangent,
     helmholtz_covariance,
@@ -37,7 +37,7 @@ PROCESSES = [
         Ambient() + CurlFree(ambient=True),
     )
 ]
-SIMPLE = [NeighborMean(), Identity()]
+SIMPLE = [NeighborMean(), NearestVector()]
 
 
 def history(points, count=10):

@@ -277,7 +277,6 @@ ON_BUNDLES = {
     "constrained, learned": lambda: nn.ResidualTNN(
         [1, 2, 1], 2, filters=[nn.HeatSum([0.1])], constraints=(nn.NonAmplifying(),)
     ),
-    "dropout": lambda: nn.VectorDropout(0.1),
     "one block": lambda: nn.ResidualBlock(1, taps=3, dropout=0.1),
     "deep": lambda: nn.ResidualTNN(
         map(int, "132"), np.int64(2), filters=[tb.Heat(0.0), tb.Heat(parameter(0.3))], dropout=0.1
@@ -330,6 +329,7 @@ ON_GRAPHS = {
     "filters": lambda: nn.SheafTNN(
         4, 3, 2, filters=[tb.Heat(0.0), Rational(parameter(0.7)) + tb.Heat(0.3)]
     ),
+    "edge features": lambda: nn.EdgeFeatureConv(2, np.int64(3), edge_channels=5),
     "tangent": lambda: nn.TangentConv(2, 3, filters=[tb.Heat(0.0), tb.Heat(parameter(0.3))]),
 }
 
@@ -369,12 +369,15 @@ def inputs(net, dtype=torch.float32, signal=None):
     signal = dtype if signal is None else signal
     if isinstance(net, (nn.MixedTNN, nn.ResidualMixedTNN)):
         return None, numbers(24, 2, 1, dtype=signal), mixed_operators(dtype)
-    if isinstance(net, nn.TangentConv):
+    if isinstance(net, (nn.TangentConv, nn.EdgeFeatureConv)):
         angles = numbers(EDGES.shape[1], seed=1)
         turns = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], -1).reshape(
             -1, 2, 2
         )
-        return numbers(9, 2, 2, dtype=signal), EDGES, turns.to(dtype)
+        features = [numbers(EDGES.shape[1], 5, dtype=signal)]
+        if isinstance(net, nn.TangentConv):
+            features = []
+        return numbers(9, 2, 2, dtype=signal), EDGES, turns.to(dtype), *features
     if isinstance(net, (nn.SheafConv, nn.SheafDiffusion, nn.SheafTNN)):
         return numbers(9, 4, dtype=signal), EDGES
     if isinstance(net, nn.Recurrent):

@@ -1,6 +1,7 @@
 """Every block of code of README and documentation runs, and prints what the page says (how exactly:
 `pages`)."""
 
+import json
 import os
 import re
 import runpy
@@ -25,13 +26,14 @@ LONG_PAGES = ["docs/results/README.md"]
 LONG = ("heat_flow", "transfer", "wind_map")
 FIRST_STEPS = [ROOT / "docs/start.md", ROOT / "README.md"]
 BIN = Path(sys.executable).parent
-IN_A_CLONE = ("make ", "source ")
-"""Commands that only make sense in a clone; `test_a_newcomer` runs them there."""
+IN_A_CLONE = ("make ", "source ", "python -m experiments ")
+"""Commands of a clone; `test_a_newcomer` runs those of the first pages."""
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for name in ("examples", "experiments/published/weights"):
+        shutil.copytree(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -151,6 +153,13 @@ def test_the_site_builds_and_needs_no_network(tmp_path):
         assert "arithmatex" not in text and ":math:" not in text, (
             f"{page.name} has a formula that was not made"
         )
+    sections = json.loads((tmp_path / "search/search_index.json").read_text())["docs"]
+    places = {section["location"] for section in sections}
+    assert "concepts.html#frame" in places
+    assert not any(place.startswith("results/") and "/table" in place for place in places)
+    masks = [s["location"] for s in sections if "land mask" in (s["title"] + s["text"]).lower()]
+    assert "howto/smooth.html#coasts-and-land-masks" in masks
+    assert all(section["text"] == "" for section in sections if "#tables" in section["location"])
 
 
 @pytest.mark.slow
@@ -185,7 +194,16 @@ def test_every_warning_has_its_section_and_every_error_its_row(monkeypatch):
 
 
 GUIDES = [*(ROOT / "docs/howto").glob("*.md"), *(ROOT / "docs").glob("*.md")]
-WITHOUT_CONCEPTS = {"benchmarks", "robustness", "compared", "concepts", "gpu", "threads", "cluster"}
+WITHOUT_CONCEPTS = {
+    "benchmarks",
+    "published",
+    "robustness",
+    "compared",
+    "concepts",
+    "gpu",
+    "threads",
+    "cluster",
+}
 """Pages of numbers, and of machines."""
 
 

@@ -24,7 +24,7 @@ from tangentbundle.estimators import (
 from tangentbundle.estimators.bases import AmbientAxes, FieldInBases, PointFrames
 from tangentbundle.estimators.likelihood import values_and_noise
 from tangentbundle.estimators.neighborhoods import Neighborhoods
-from tangentbundle.estimators.neighbors import Identity
+from tangentbundle.estimators.neighbors import NearestVector
 from tangentbundle.estimators.observations import JITTER, Places
 from tangentbundle.estimators.prediction import GaussianPrediction, MixturePrediction
 from tangentbundle.estimators.sites import Pairs
@@ -160,7 +160,9 @@ def test_left_out_errors_are_those_of_leaving_each_point_out(covariance, options
     np.testing.assert_allclose(left_out.mean, mean + history_mean[index], atol=1e-10)
 
 
-@pytest.mark.parametrize("model", [GaussianProcess(Tangent()), NeighborMean(), Identity()], ids=str)
+@pytest.mark.parametrize(
+    "model", [GaussianProcess(Tangent()), NeighborMean(), NearestVector()], ids=str
+)
 def test_left_out_is_a_prediction_without_the_point(model):
     posterior = alone(FieldDenoiser(model, manifold=SPHERE).fit(POINTS, VECTORS, 0.3))
     observations = (

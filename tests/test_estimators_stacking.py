@@ -21,8 +21,8 @@ from tangentbundle.estimators import (
     CurlFree,
     DivergenceFree,
     GaussianProcess,
-    Identity,
     Matern,
+    NearestVector,
     NeighborMean,
     Stack,
     Tangent,
@@ -35,7 +35,7 @@ SPHERE = Sphere(2)
 POINTS = SPHERE.sample(60, seed=0)
 CLEAN = SPHERE.gradient_field(POINTS, 2)
 VECTORS = CLEAN + 0.3 * np.random.default_rng(100).standard_normal((60, 3))
-MODELS = [GaussianProcess(Tangent()), GaussianProcess(Ambient()), NeighborMean(), Identity()]
+MODELS = [GaussianProcess(Tangent()), GaussianProcess(Ambient()), NeighborMean(), NearestVector()]
 
 
 def densities(model, points=POINTS, vectors=VECTORS):
@@ -145,7 +145,7 @@ def test_the_default_is_not_worse_than_the_simplest_models(name):
         left_out = estimator.posterior_.left_out(index)
         return left_out.log_density(estimator.posterior_.observations.vectors)
 
-    for simple in (NeighborMean(), Identity()):
+    for simple in (NeighborMean(), NearestVector()):
         assert simple in stacked.models_
         margin = density(FieldDenoiser(simple, dim=2).fit(points, vectors)) - density(stacked)
         assert margin.mean() <= 0.01
@@ -199,7 +199,7 @@ def test_models_are_fitted_in_full():
         (400, 3)
     )
     model = GaussianProcess(Tangent(Matern(np.inf)))
-    stacked = FieldDenoiser(Stack([model, Identity()]), manifold=SPHERE).fit(points, vectors)
+    stacked = FieldDenoiser(Stack([model, NearestVector()]), manifold=SPHERE).fit(points, vectors)
     alone = FieldDenoiser(model, manifold=SPHERE).fit(points, vectors)
     first, only = stacked.posterior_.fits[0].posterior, alone.posterior_.fits[0].posterior
     assert first.parameters == only.parameters
@@ -220,7 +220,7 @@ def test_the_default_models_are_those_of_the_space():
     assert helmholtz_covariance() not in covariances(space)
     assert Tangent(Matern(np.inf)) in covariances(space)
     for model in (known, space):
-        assert {NeighborMean(), Identity()} <= set(model.models_)
+        assert {NeighborMean(), NearestVector()} <= set(model.models_)
 
 
 def line():
@@ -305,7 +305,7 @@ def test_a_point_far_from_all_others_is_warned_of():
 
 def test_zero_and_constant_fields_stay():
     for vectors in (0 * POINTS, np.ones((60, 3))):
-        for model in (GaussianProcess(Ambient()), NeighborMean(), Identity()):
+        for model in (GaussianProcess(Ambient()), NeighborMean(), NearestVector()):
             field = FieldDenoiser(model, random_state=0).fit(POINTS, vectors).predict(POINTS)
             np.testing.assert_allclose(field, vectors, atol=1e-3)
 

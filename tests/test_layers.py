@@ -39,6 +39,7 @@ ORDER = [
     "signals",
     "edge_weights",
     "bundle",
+    "upright",
     "spaces",
     "filters",
     "directions",

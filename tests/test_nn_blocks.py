@@ -168,6 +168,27 @@ def test_joined_operators_are_their_parts(dimensionless):
         assert relative_error(answer, expected) < 1e-10
 
 
+def test_messages_with_features_of_edges_do_not_see_frames():
+    """And each neighbour weighs as much as the perceptron says."""
+    base = bundle(2)
+    turns = torch.from_numpy(random_orthogonal(base.num_points, 2, 1))
+    rotation = torch.from_numpy(random_orthogonal(1, 3, 2)[0])
+    other = base.rebuilt(base.points @ rotation.T, rotation @ base.frames @ turns)
+    conv = shuffled(nn.EdgeFeatureConv(CHANNELS, 3, edge_channels=1))
+    x = numbers(base.num_points, 2, CHANNELS)
+    answers = []
+    for part, signal in ((base, x), (other, turns.mT @ x)):
+        data = tb.interop.to_pyg(part)
+        source, target = data.edge_index
+        lengths = torch.linalg.vector_norm(data.pos[source] - data.pos[target], dim=1)
+        answers.append(conv(signal, data.edge_index, data.transport, lengths[:, None]))
+    assert relative_error(turns @ answers[1], answers[0]) < TOLERANCE
+    with pytest.raises(tb.errors.ShapeError, match="edge_features"):
+        conv(x, data.edge_index, data.transport, lengths)
+    with pytest.raises(tb.errors.DTypeError, match=r"float64 but x torch\.float32"):
+        conv(x.float(), data.edge_index, data.transport, lengths[:, None])
+
+
 # What each part promises.
 
 
@@ -228,7 +249,7 @@ def test_attention_is_a_mean_with_positive_weights():
         assert bool((part > 0).all())
         np.testing.assert_allclose(part.sum(0).detach().numpy(), 1.0, rtol=1e-12)
     with torch.no_grad():
-        pooling.score.weight.zero_()
+        pooling.score.zero_()
     assert relative_error(pooling(features, both), nn.MeanPooling()(features, both)) < 1e-12
     shifted = shuffled(pooling)
     high = features + 1e4  # exponentials of scores do not overflow

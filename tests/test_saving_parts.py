@@ -67,7 +67,7 @@ def test_every_pointwise_function_comes_back(name):
 def test_the_registry_has_every_class_of_the_library():
     seen = set()
     on_semigroups = partial(tb.nn.TNN, [1, 1], method=tb.Exponentials())
-    for make in (*NETWORKS.values(), on_semigroups):
+    for make in (*NETWORKS.values(), on_semigroups, tb.nn.VectorDropout):
         pending = [Description().encode(make())]
         while pending:
             value = pending.pop()

@@ -13,7 +13,18 @@ import torch
 
 import tangentbundle as tb
 from harness.ledger import Ledger
-from stress import damage, entries, kills, limits, outputs, reader, threads, values, victims
+from stress import (
+    damage,
+    entries,
+    kills,
+    limits,
+    meshes,
+    outputs,
+    reader,
+    threads,
+    values,
+    victims,
+)
 from tangentbundle.download import fetch
 from tangentbundle.errors import (
     AccuracyWarning,
@@ -72,6 +83,18 @@ def test_damage_and_traps():
 def test_existing_outputs():
     rows = outputs.run(0.4)
     assert not any(row["failures"] for row in rows) and sum(row["inputs"] for row in rows) > 100
+
+
+def test_damaged_meshes():
+    rows = {row["what"]: row for row in meshes.run(0.04)}
+    assert not any(row["failures"] for row in rows.values())
+    assert rows["functions"]["named errors"] == 0  # on every mesh
+    assert rows["cut fields"]["results"] > rows["fields"]["results"] > 0
+
+
+@pytest.mark.slow
+def test_a_thousand_damaged_meshes():
+    assert not any(row["failures"] for row in meshes.run())
 
 
 def test_absurd_requests():

@@ -10,7 +10,7 @@ from tangentbundle import nn
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.manifolds import Sphere, Torus
 from tangentbundle.testing import relative_error
-from tangentbundle.training import BatchLoss, collate
+from tangentbundle.training import BatchLoss, collate, collate_fields
 
 SIZES = (60, 75, 90, 50, 80)
 
@@ -137,11 +137,16 @@ def test_fields_on_one_cloud_are_stacked(samples):
     _, laplacian, _ = samples[0]
     fields = torch.randn(6, 60, 2, 1)
     on_one_cloud = [(x, laplacian, 2.0 * x) for x in fields]
-    x, operator, target = next(iter(DataLoader(on_one_cloud, batch_size=6, collate_fn=collate)))
+    loader = DataLoader(on_one_cloud, batch_size=6, collate_fn=collate_fields)
+    x, operator, target = next(iter(loader))
     assert operator is laplacian
     assert torch.equal(x, fields) and torch.equal(target, 2.0 * fields)
     with pytest.raises(InvalidInputError, match="operator"):
         collate([(fields, fields)])
+    with pytest.raises(InvalidInputError, match=r"training\.collate"):
+        collate_fields(samples[:2])
+    alone = collate(samples[:1])
+    assert alone[1].sizes == (60,) and torch.equal(alone[0], samples[0][0])
 
 
 def test_loaders_of_tensors_need_a_loss_of_the_batch(samples):

@@ -24,6 +24,9 @@ print(wind)
 #
 # The package contains eleven years of monthly mean winds (US Navy, 1982 to 1992) on a grid of 5 degrees.
 # We pretend that we know the wind at 100 places only. The other places tell us afterwards how good the map is.
+#
+# `components` holds two numbers for each place, the wind to the east and to the north. `ambient` holds the same arrows
+# as three numbers, in axes that are fixed in space, with the centre of the Earth as origin.
 
 # %%
 rng = np.random.default_rng(1)
@@ -68,7 +71,7 @@ for longitude in (0, 180):
 #
 # `FieldInterpolator` is used like an estimator of scikit-learn. `manifold=tb.earth.Earth()` says that
 # the points lie on the Earth. On it winds may have bands along the latitudes. How smooth and how strong they are, is estimated from
-# the 100 stations.
+# the 100 stations. The model predicts arrows in space; the line with `einsum` takes their parts to the east and north, for the map.
 
 # %%
 points, truth = everywhere.points, everywhere.ambient[0]
@@ -150,8 +153,8 @@ print(f"100 stations and eight years   {error(with_history.predict(points[hidden
 # ## The forecast, and the surprise
 #
 # `FieldForecaster` learns from the first eight years at the stations, then predicts the next twelve months.
-# `period=12` says that there are seasons. Two simple competitors: *persistence* (the present anomaly stays,
-# more and more damped) and *climatology* (the mean of that month in other years).
+# `period=12` says that there are seasons. Two simple competitors: *climatology* is the mean of that month in
+# other years, and *persistence* adds to it how much the present wind differs from its own month (the *anomaly*), less and less.
 
 # %%
 series, times = stations.ambient, wind.times

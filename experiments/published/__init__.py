@@ -14,11 +14,15 @@ from tangentbundle.errors import InvalidInputError
 
 from .base import Benchmark
 from .graphuniverse import GraphUniverseChallenge
+from .hills import ObjectsOnHills
 from .meshpde import MeshPDE
+from .stations import WindStations
 
 BENCHMARKS: dict[str, type[Benchmark]] = {
     "meshpde": MeshPDE,
     "graphuniverse": GraphUniverseChallenge,
+    "hills": ObjectsOnHills,
+    "stations": WindStations,
 }
 """The benchmarks by name."""
 

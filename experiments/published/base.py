@@ -69,6 +69,12 @@ class Benchmark(ABC):
     def run(self, task: Task) -> list[Row]:
         """The rows of one task."""
 
+    @classmethod
+    def make_data(cls, folder: Path, source: Path | None) -> None:
+        """Make the files of the benchmark in a folder, from those of a source where it needs
+        them."""
+        raise InvalidInputError(f"the files of {cls.name} are not made here. {cls.data_source}")
+
     def file(self, name: str) -> Path:
         """A file of the data."""
         if self.data is None:
@@ -136,11 +142,13 @@ def run_on_device(benchmark: Benchmark, task: Task) -> list[Row]:
 
 
 def stored_rows(benchmark: Benchmark) -> list[Row]:
-    """The finished rows of a benchmark; none before the first run."""
+    """The finished rows of a benchmark in the order of its tasks; none before the first run."""
     path = RESULTS / f"{benchmark.name}.jsonl"
     if not path.exists():
         return []
-    return read_results(path, benchmark.header(full=True))
+    rows = read_results(path, benchmark.header(full=True))
+    order = [key_of(task) for task in benchmark.tasks(full=True)]
+    return sorted(rows, key=lambda row: order.index(row["task"]))
 
 
 def table_of(benchmark: Benchmark, rows: Sequence[Row]) -> Table:

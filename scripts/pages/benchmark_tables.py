@@ -14,6 +14,9 @@ from mkdocs.structure.pages import Page
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PAGE = "benchmarks.md"
+ASKED = re.compile(r"<!-- benchmark: (?P<name>\w+) -->")
+"""Where a page shows the table of a result."""
+
 MAX_ROWS = 24
 """Tables with more rows are folded."""
 
@@ -68,8 +71,15 @@ def in_order_of(markdown: str) -> list[Path]:
     return sorted(RESULTS.glob("*.json"), key=place)
 
 
+def insert_table(match: re.Match[str]) -> str:
+    """The table of one result, where a page asks for it."""
+    rows = json.loads((RESULTS / f"{match['name']}.json").read_text())["rows"]
+    return "\n".join(table(rows))
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Append the tables to the page of benchmarks."""
+    """Insert the tables that pages ask for; append all to the page of benchmarks."""
+    markdown = ASKED.sub(insert_table, markdown)
     if page.file.src_uri != PAGE:
         return markdown
     lines = [markdown, "", "## Tables", ""]

@@ -14,9 +14,11 @@ PACKAGE = "tangentbundle"
 MODULES = (
     "manifolds",
     "geometry.kernels",
+    "meshes",
     "operators",
     "calculus",
     "geodesics",
+    "directions",
     "spaces",
     "filters",
     "nn",

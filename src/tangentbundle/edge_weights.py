@@ -15,7 +15,7 @@ from .arrays import Array, positive_integer
 from .errors import InvalidInputError
 from .geometry.frames import median
 from .geometry.kernels import Kernel
-from .geometry.mesh import IntrinsicMesh, Triangulation
+from .geometry.mesh import IntrinsicMesh, IntrinsicTriangles, Triangulation
 from .geometry.stencils import Stencils, positive_stencils, tangent_steps
 from .geometry.tufted import TuftedMesh
 from .meshes import Triangles
@@ -38,6 +38,7 @@ class EdgeWeights(ABC):
     eps: float
     heat_spacings: ClassVar[float]
     mesh: Triangulation | None
+    intrinsic: IntrinsicTriangles | None
 
     @abstractmethod
     def of_edges(self, bundle: TangentBundle) -> Tensor:
@@ -81,6 +82,7 @@ class KernelWeights(EdgeWeights):
     eps: float
 
     mesh = None
+    intrinsic = None
     heat_spacings = 2.0  # with one, heat notices the single points; with four it takes other ways
 
     def of_edges(self, bundle: TangentBundle) -> Tensor:
@@ -133,12 +135,13 @@ class MeshWeights(EdgeWeights):
     """Cotangents of the intrinsic Delaunay triangulation, and areas of the vertices.
 
     Attributes: ``cotangents`` (e,) and ``areas`` (n,) along the curve; ``mesh``, the triangles that
-    they come from; ``eps``, the mean squared edge length.
+    they come from, and ``intrinsic``, those after the flips; ``eps``, the mean squared edge length.
     """
 
     cotangents: Tensor
     areas: Tensor
     mesh: Triangulation
+    intrinsic: IntrinsicTriangles
     eps: float
 
     heat_spacings = 1.0  # as Crane, Weischedel and Wardetzky (2013) advise
@@ -150,6 +153,7 @@ class MeshWeights(EdgeWeights):
             cotangents=mesh.cotangents,
             areas=mesh.areas,
             mesh=mesh.triangulation,
+            intrinsic=mesh.intrinsic,
             eps=float(mesh.graph.distances.square().mean()),
         )
 
@@ -210,6 +214,8 @@ class TuftedWeights(EdgeWeights):
     areas: Tensor
     mesh: Triangulation
     eps: float
+
+    intrinsic = None
 
     @classmethod
     def of(cls, mesh: TuftedMesh) -> TuftedWeights:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import NotManifoldError, RankDeficientError, Remedy
+from .upright import upright_axis
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle
@@ -167,6 +168,7 @@ class Mesh(AmbientSpace):
     def __init__(self, points: np.ndarray, faces: np.ndarray) -> None:
         self.points = points
         self.faces = faces
+        self.up = upright_axis(points)
 
     @property
     def vertices(self) -> Cloud:

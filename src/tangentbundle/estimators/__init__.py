@@ -12,7 +12,7 @@ from .covariance import (
     helmholtz_covariance,
 )
 from .fields import FieldDenoiser, FieldInterpolator
-from .neighbors import Identity, NeighborMean
+from .neighbors import NearestVector, NeighborMean
 from .process import GaussianProcess
 from .spectral import SpectralFilter
 from .stacking import Stack
@@ -25,9 +25,9 @@ __all__ = [
     "FieldDenoiser",
     "FieldInterpolator",
     "GaussianProcess",
-    "Identity",
     "ManifoldClassifier",
     "Matern",
+    "NearestVector",
     "NeighborMean",
     "SpectralFilter",
     "Stack",

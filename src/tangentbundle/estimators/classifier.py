@@ -34,7 +34,19 @@ from ..nn.base import generator
 from ..operators import SquareOperator, join
 from ..parallel import threads_by_size
 from ..training import fit
-from .base import of_kind
+from .inputs import of_kind
+
+CLOUDS_FOR_DIMENSION = 25
+"""So many clouds tell the dimension of all."""
+
+INPUT_CHANNELS = 3
+"""Of ``network_inputs``."""
+
+LEAST_GAIN = 1e-3
+"""Training ends where the loss of the validation clouds falls by less."""
+
+LARGEST_GRADIENT = 1.0
+"""Norm to which gradients are shortened."""
 
 Inputs = tuple[torch.Tensor, SquareOperator]
 """Signal and operator of several clouds."""
@@ -91,7 +103,8 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
         tags.no_validation = True
         return tags
 
@@ -102,69 +115,85 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInputError(
                 "requires y to be passed, but the target y is None: give a label for each cloud."
             )
-        points, labels = _clouds(X), column_or_1d(np.asarray(y))
+        clouds = _clouds(X)
+        numbers = self._numbers_of_classes(y, len(clouds))
+        if not len(self.channels):
+            raise InvalidInputError("channels must have at least one number, such as (8, 8).")
+        self.n_features_in_ = clouds[0].shape[1]
+        if self.dim is None:
+            self.dim_ = _usual_dimension(clouds[:CLOUDS_FOR_DIMENSION])
+        else:
+            self.dim_ = positive_integer(self.dim, "dim")
+        seed = check_random_state(self.random_state).randint(2**31)
+        rng = np.random.default_rng(seed)
+        held_out = self._held_out(numbers, rng)
+        training = rng.permutation(np.setdiff1d(np.arange(len(clouds)), held_out))
+        self.network_ = self._network(seed)
+        self.history_ = fit(
+            self.network_,
+            self._labelled_batches(clouds, training, numbers),
+            F.cross_entropy,
+            validation=self._labelled_batches(clouds, held_out, numbers) or None,
+            epochs=self.epochs,
+            patience=self.patience,
+            min_delta=LEAST_GAIN,
+            lr=self.lr,
+            clip=LARGEST_GRADIENT,
+            seed=seed,
+            progress=False,
+        )
+        return self
+
+    def _numbers_of_classes(self, y: Any, count: int) -> np.ndarray:
+        """The number of each cloud's class among ``classes_``, ``(clouds,)``."""
+        labels = column_or_1d(np.asarray(y))
         check_classification_targets(labels)
-        if len(points) != len(labels):
+        if len(labels) != count:
             raise ShapeError(
-                f"clouds and labels must be equally many, got {len(points)} and {len(labels)}."
+                f"clouds and labels must be equally many, got {count} and {len(labels)}."
             )
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInputError(
                 f"there is one class only, {self.classes_[0]}: give clouds of at least two."
             )
-        if not len(self.channels):
-            raise InvalidInputError("channels must have at least one number, such as (8, 8).")
-        self.n_features_in_ = points[0].shape[1]
-        self.dim_ = (
-            positive_integer(self.dim, "dim")
-            if self.dim is not None
-            else _usual_dimension(points[:25])
-        )
-        seed = check_random_state(self.random_state).randint(2**31)
-        rng = np.random.default_rng(seed)
-        held = self._held_out(numbers, rng)
-        training = rng.permutation(np.setdiff1d(np.arange(len(points)), held))
+        return numbers
+
+    def _network(self, seed: int) -> TNN:
+        """With random weights."""
         source = generator(seed)
         readout = InvariantReadout(self.channels[-1], len(self.classes_), seed=source)
-        network: dict[str, Any] = {
-            "step": self.step,
-            "activation": self.activation or NormTanh(),
-            "readout": readout,
-        }
-        self.network_ = TNN([3, *self.channels], self.taps, **network, seed=source)
-        train, validation = (
-            [
-                (*inputs, torch.from_numpy(numbers[part]))
-                for part, inputs in self._batches(points, chosen)
-            ]
-            for chosen in (training, held)
+        return TNN(
+            [INPUT_CHANNELS, *self.channels],
+            self.taps,
+            step=self.step,
+            activation=self.activation or NormTanh(),
+            readout=readout,
+            seed=source,
         )
-        options: dict[str, Any] = {
-            "epochs": self.epochs,
-            "lr": self.lr,
-            "patience": self.patience,
-            "seed": seed,
-        }
-        options |= {
-            "validation": validation or None,
-            "min_delta": 1e-3,
-            "clip": 1.0,
-            "progress": False,
-        }
-        self.history_ = fit(self.network_, train, F.cross_entropy, **options)
-        return self
+
+    def _labelled_batches(
+        self, clouds: Sequence[np.ndarray], chosen: np.ndarray, numbers: np.ndarray
+    ) -> list[tuple[torch.Tensor, SquareOperator, torch.Tensor]]:
+        """Signal, operator and classes of a batch of clouds, for every batch."""
+        batches = []
+        for rows, (signal, operator) in self._batches(clouds, chosen):
+            batches.append((signal, operator, torch.from_numpy(numbers[rows])))
+        return batches
 
     @threads_by_size
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities ``(clouds, classes)``, in the order of ``classes_``; an array of the kind
         of the clouds."""
         check_is_fitted(self, "network_")
-        points, parts = _clouds(X, self.n_features_in_), []
-        for _, inputs in self._batches(points, np.arange(len(points))):
+        clouds = _clouds(X, self.n_features_in_)
+        probabilities = []
+        for _, (signal, operator) in self._batches(clouds, np.arange(len(clouds))):
             with torch.no_grad():
-                parts.append(torch.softmax(self.network_(*inputs).double(), dim=-1).numpy())
-        return of_kind(X[0])[1].wrap(np.concatenate(parts))
+                logits = self.network_(signal, operator).double()
+            probabilities.append(torch.softmax(logits, dim=-1).numpy())
+        _, kind = of_kind(X[0])
+        return kind.wrap(np.concatenate(probabilities))
 
     def predict(self, X) -> np.ndarray:
         """The most probable class of each cloud, ``(clouds,)``."""
@@ -178,30 +207,38 @@ class ManifoldClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInputError(
                 f"validation must be a share from 0 to below 1, got {self.validation!r}."
             )
-        groups = [rng.permutation(np.flatnonzero(numbers == k)) for k in range(len(self.classes_))]
-        return np.concatenate([g[: round(self.validation * len(g)) * (len(g) > 3)] for g in groups])
+        held_out = []
+        for number in range(len(self.classes_)):
+            members = rng.permutation(np.flatnonzero(numbers == number))
+            count = 0
+            if len(members) > 3:
+                count = round(self.validation * len(members))
+            held_out.append(members[:count])
+        return np.concatenate(held_out)
 
     def _batches(
-        self, points: Sequence[np.ndarray], chosen: np.ndarray
+        self, clouds: Sequence[np.ndarray], chosen: np.ndarray
     ) -> Iterator[tuple[np.ndarray, Inputs]]:
         """``batch_size`` of the chosen clouds at a time: their numbers and inputs."""
         for start in range(0, len(chosen), positive_integer(self.batch_size, "batch_size")):
-            part = chosen[start : start + self.batch_size]
-            yield part, self._inputs(points, part)
+            rows = chosen[start : start + self.batch_size]
+            yield rows, self._inputs(clouds, rows)
 
-    def _inputs(self, points: Sequence[np.ndarray], part: np.ndarray) -> Inputs:
+    def _inputs(self, clouds: Sequence[np.ndarray], rows: np.ndarray) -> Inputs:
         """Those of numbered clouds; an error names its cloud, for which each is tried alone."""
+        batch = [clouds[row] for row in rows]
         try:
-            return network_inputs(
-                clouds_at_once([points[i] for i in part], self.dim_, self.neighbors)
-            )
+            return network_inputs(clouds_at_once(batch, self.dim_, self.neighbors))
         except TangentBundleError as error:
-            if len(part) == 1:
-                raise type(error)(f"cloud {part[0]}: {error}") from error
-            signals, operators = zip(
-                *(self._inputs(points, one) for one in part[:, None]), strict=True
-            )
-            return torch.cat(signals), join(operators)
+            if len(rows) == 1:
+                raise type(error)(f"cloud {rows[0]}: {error}") from error
+        signals = []
+        operators = []
+        for row in rows:
+            signal, operator = self._inputs(clouds, np.array([row]))
+            signals.append(signal)
+            operators.append(operator)
+        return torch.cat(signals), join(operators)
 
 
 def clouds_at_once(points: Sequence[np.ndarray], dim: int, neighbors: int | None = None) -> Clouds:
@@ -254,13 +291,17 @@ def _clouds(X: Any, ambient: int | None = None) -> list[np.ndarray]:
     if not clouds:
         raise InvalidInputError("there are no clouds: the list is empty.")
     expected = ambient or clouds[0].shape[1]
-    for number, (n, size) in enumerate(cloud.shape for cloud in clouds):
-        if size != expected:
+    for number, cloud in enumerate(clouds):
+        count, dimensions = cloud.shape
+        if dimensions != expected:
             raise ShapeError(
-                f"clouds must lie in one space, R^{expected}, but cloud {number} is in R^{size}."
+                f"clouds must lie in one space, R^{expected}, but cloud {number} is in "
+                f"R^{dimensions}."
             )
-        if n < 3:
-            raise TooFewPointsError(f"cloud {number}: a bundle needs at least 3 points, got {n}.")
+        if count < 3:
+            raise TooFewPointsError(
+                f"cloud {number}: a bundle needs at least 3 points, got {count}."
+            )
     return clouds
 
 

@@ -89,7 +89,7 @@ class NeighborPosterior(Posterior):
 
 
 @dataclass(frozen=True)
-class Identity(NeighborMean):
+class NearestVector(NeighborMean):
     """The data as they are: the vector itself at a training point, that of the nearest one
     elsewhere."""
 

@@ -38,33 +38,39 @@ class SpectralFilter:
     ) -> FilteredField:
         """Filter ambient vectors ``(n, D)`` at points ``(n, D)``; ``noise_std`` is a number or
         ``(n,)``."""
-        points, vectors = (
-            float_tensor(a, name)[0].detach()
-            for a, name in ((points, "points"), (vectors, "vectors"))
-        )
+        points = float_tensor(points, "points")[0].detach()
+        vectors = float_tensor(vectors, "vectors")[0].detach()
         if vectors.shape != points.shape:
-            shapes = tuple(points.shape), tuple(vectors.shape)
             raise ShapeError(
-                f"vectors must be ambient, of the points' shape {shapes[0]}, got {shapes[1]}."
+                f"vectors must be ambient, of the points' shape {tuple(points.shape)}, got "
+                f"{tuple(vectors.shape)}."
             )
         finite(vectors, "vectors")
         bundle = TangentBundle.from_points(points, dim=dim, neighbors=self.neighbors)
-        laplacian, scale = bundle.laplacian(), vectors.square().mean().sqrt().clamp_min(1e-30)
-        x = bundle.to_coordinates((vectors / scale).to(points))
-        source = torch.Generator(x.device).manual_seed(seed)
-        signs = (
-            2
-            * torch.randint(
-                0, 2, (*x.shape[:2], self.probes), generator=source, device=x.device
-            ).to(x)
-            - 1
+        laplacian = bundle.laplacian()
+        scale = vectors.square().mean().sqrt().clamp_min(1e-30)
+        signal = bundle.to_coordinates((vectors / scale).to(points))
+        signs = self._random_signs(signal, seed)
+        known = known_variances(noise_std, len(signal), float(scale))
+        variances = None
+        if known is not None:
+            variances = torch.from_numpy(known).to(signal)
+        response, noise_variance = least_risk(laplacian, signal, signs, variances)
+        if variances is not None:
+            noise_variance = float(variances.mean())
+        return FilteredField(
+            points=points,
+            vectors=scale * bundle.to_ambient(response(laplacian, signal)),
+            frames=torch.as_tensor(bundle.frames),
+            noise=float(scale * noise_variance**0.5),
         )
-        known = known_variances(noise_std, len(x), float(scale))
-        variances = None if known is None else torch.from_numpy(known).to(x)
-        response, variance = least_risk(laplacian, x, signs, variances)
-        noise = scale * (variance if variances is None else float(variances.mean())) ** 0.5
-        smooth = scale * bundle.to_ambient(response(laplacian, x))
-        return FilteredField(points, smooth, torch.as_tensor(bundle.frames), float(noise))
+
+    def _random_signs(self, signal: Tensor, seed: int) -> Tensor:
+        """``(n, d, probes)``."""
+        source = torch.Generator(signal.device).manual_seed(seed)
+        shape = (*signal.shape[:2], self.probes)
+        bits = torch.randint(0, 2, shape, generator=source, device=signal.device)
+        return (2 * bits - 1).to(signal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +85,10 @@ class FilteredField:
 
     def predict(self, points: Any) -> Any:
         """The field at the same points, in their kind."""
-        found, kind = float_tensor(points, "points")
-        require_values(found, "points")
-        if found.shape != self.points.shape or not torch.equal(found.to(self.points), self.points):
+        places, kind = float_tensor(points, "points")
+        require_values(places, "points")
+        same_shape = places.shape == self.points.shape
+        if not same_shape or not torch.equal(places.to(self.points), self.points):
             raise InvalidInputError(
                 "SpectralFilter predicts only at the points of fit. Use GaussianProcess for others."
             )

@@ -29,7 +29,7 @@ from .covariance import (
     Tangent,
     helmholtz_covariance,
 )
-from .neighbors import Identity, NeighborMean
+from .neighbors import NearestVector, NeighborMean
 from .observations import Observations, Places
 from .prediction import MixturePrediction, Model, Posterior, Prediction
 from .process import GaussianProcess
@@ -231,4 +231,4 @@ def default_models(
     processes = [GaussianProcess(covariance) for covariance in covariances]
     if observations.history is not None:
         processes += [GaussianProcess(covariance, uses_history=False) for covariance in covariances]
-    return [*processes, NeighborMean(), Identity()]
+    return [*processes, NeighborMean(), NearestVector()]

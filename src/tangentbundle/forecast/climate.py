@@ -37,28 +37,36 @@ class Climate:
     @classmethod
     def of(cls, values: np.ndarray, steps: np.ndarray, period: int = 1) -> Climate:
         """From fields ``(T, n, d)`` at steps ``(T,)``."""
-        count, phases = len(values), steps % period
+        count = len(values)
+        phases = steps % period
         fewest = int(np.bincount(phases, minlength=period).min())
         if fewest < 3:
             raise InvalidInputError(
                 f"a period of {period} steps needs each phase at least 3 times in training, but "
                 f"one occurs {fewest} times. Give a longer series, or no period."
             )
-        means = np.stack([values[phases == p].mean(axis=0) for p in range(period)])
-        mean, cycle = means.mean(axis=0), means - means.mean(axis=0)
+        means = np.stack([values[phases == phase].mean(axis=0) for phase in range(period)])
+        mean = means.mean(axis=0)
+        cycle = means - mean
         anomalies = values - mean - cycle[phases]
         energy = np.square(anomalies).mean(axis=(0, 2))
-        sizes = np.maximum(np.sqrt(energy / max(float(energy.mean()), 1e-300)), 1e-6)
+        mean_energy = float(energy.mean())
+        sizes = np.maximum(np.sqrt(energy / max(mean_energy, 1e-300)), 1e-6)
         window = max(count // 10, 2)
-        blocks = np.stack(
-            [part.mean(axis=0) for part in np.array_split(anomalies, count // window)]
-        )
-        spread = float(
-            np.square(blocks - blocks.mean(axis=0)).mean() / max(float(energy.mean()), 1e-300)
-        )
+        blocks = np.array_split(anomalies, count // window)
+        block_means = np.stack([block.mean(axis=0) for block in blocks])
+        departures = np.square(block_means - block_means.mean(axis=0)).mean()
+        spread = float(departures / max(mean_energy, 1e-300))
         correlation = fitted_correlation(spread, window, count)
         removed = mean_variance(correlation, count) + cycle_variance(correlation, count, period)
-        return cls(mean, cycle, count, sizes, float(energy.mean()) / (1 - removed), correlation)
+        return cls(
+            mean=mean,
+            cycle=cycle,
+            length=count,
+            sizes=sizes,
+            variance=mean_energy / (1 - removed),
+            correlation=correlation,
+        )
 
     def at(self, steps: np.ndarray) -> np.ndarray:
         """Mean and cycle ``(T, n, d)`` at steps ``(T,)``."""
@@ -67,13 +75,10 @@ class Climate:
     def current(self, recent: np.ndarray, steps: np.ndarray) -> tuple[Climate, np.ndarray]:
         """The climatology now, given recent fields ``(W, n, d)`` at steps, and the gain ``(n,)`` of
         the shrinkage."""
-        change, variance = (
-            (recent - self.at(steps)).mean(axis=0),
-            self._mean_variance(len(recent), self.length),
-        )
-        drift = (
-            max(float(np.square(change).mean()) - variance, 0.0) * self.sizes / self.sizes.mean()
-        )
+        change = (recent - self.at(steps)).mean(axis=0)
+        variance = self._mean_variance(len(recent), self.length)
+        mean_drift = max(float(np.square(change).mean()) - variance, 0.0)
+        drift = mean_drift * self.sizes / self.sizes.mean()
         gain = drift / np.maximum(drift + variance * self.sizes**2, 1e-300)
         return replace(self, mean=self.mean + gain[:, None] * change), gain
 
@@ -92,12 +97,8 @@ class Climate:
         """
         mean = 2 * self._mean_variance(self.length) + gain * self._mean_variance(window)
         shared = (1 - self.correlation**self.length) / (self.length * (1 - self.correlation))
-        known = (
-            np.maximum(self.correlation ** np.maximum(since, 1) - memory, 0.0)
-            * 2
-            * self.variance
-            * shared
-        )
+        unused = np.maximum(self.correlation ** np.maximum(since, 1) - memory, 0.0)
+        known = 2 * self.variance * shared * unused
         cycle = 2 * self.variance * cycle_variance(self.correlation, self.length, len(self.cycle))
         free = (1 - memory)[:, None]
         return np.maximum(free**2 * mean - free * known[:, None] + cycle, 0.0) * self.sizes**2
@@ -114,17 +115,14 @@ def cycle_variance(correlation: float, count: int, period: int) -> float:
     """The variance of the departures of phases from the mean, averaged over phases, for long such
     series."""
     cosines = np.cos(2 * np.pi * np.arange(1, period) / period)
-    return (
-        float((1 - correlation**2) * (1 / (1 - 2 * correlation * cosines + correlation**2)).sum())
-        / count
-    )
+    spectrum = (1 - correlation**2) / (1 - 2 * correlation * cosines + correlation**2)
+    return float(spectrum.sum()) / count
 
 
 def fitted_correlation(measured: float, window: int, count: int) -> float:
     """The lag-one correlation, at least 0, at which means over ``window`` of ``count`` values have
     the variance ``measured`` about the mean of all, in units of that of single values."""
     grid = np.linspace(0, 1 - 1 / count, 200)
-    short, full = (
-        np.array([mean_variance(correlation, w) for correlation in grid]) for w in (window, count)
-    )
+    short = np.array([mean_variance(correlation, window) for correlation in grid])
+    full = np.array([mean_variance(correlation, count) for correlation in grid])
     return float(np.interp(measured, (short - full) / (1 - full), grid))

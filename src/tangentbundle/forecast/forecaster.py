@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError, warn
-from ..estimators.base import check_tangent, of_kind, share, tail
+from ..estimators.calibration import share, tail
 from ..estimators.history import checked_fields
+from ..estimators.inputs import check_tangent, of_kind
 from ..estimators.tangents import TangentSpaces
 from ..parallel import threads_by_size
 from ..timeline import Clock
@@ -74,23 +75,17 @@ class FieldForecaster(BaseEstimator):
         ``times`` ``(T,)`` are dates (datetime64) on a regular clock, gaps allowed, or step numbers;
         default one step after the other.
         """
-        points = validate_data(
-            self, of_kind(points, "points")[0], dtype=np.float64, ensure_all_finite=False
-        )
-        finite(float_tensor(points, "points")[0], "points")
-        if len(points) < 3:
-            raise TooFewPointsError(f"a field needs at least 3 points, got {len(points)}.")
-        method = Autoregression() if self.method is None else self.method
-        if not isinstance(method, ForecastMethod):
-            raise InvalidInputError(
-                f"method must be an object such as Autoregression(), got {method!r}."
-            )
-        period = 1 if self.period is None else positive_integer(self.period, "period")
+        method = self._method()
+        points = self._points(points)
         # with fewer than 16 fields, no error of the climatology is known
         series = checked_fields(series, points.shape, 16, "the series")
+        period = 1
+        if self.period is not None:
+            period = positive_integer(self.period, "period")
         self.clock_, steps = Clock.of(times, len(series))
+        self.last_step_ = int(steps[-1])
         self.frames_ = TangentSpaces.of(points, self.dim, self.manifold).frames
-        values = np.einsum("nij,tni->tnj", self.frames_, series, optimize=True)
+        values = self._coordinates(series)
         self.normal_share_ = check_tangent(
             series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2])
         )
@@ -101,11 +96,9 @@ class FieldForecaster(BaseEstimator):
             )
         values /= self.scale_
         self.climate_ = Climate.of(values, steps, period)
-        anomalies = values - self.climate_.at(steps)
-        self.last_step_ = int(steps[-1])
-        filled, observed, usable = fill_gaps(anomalies, steps)
+        anomalies, observed, usable = fill_gaps(values - self.climate_.at(steps), steps)
         record = Record(
-            anomalies=filled,
+            anomalies=anomalies,
             observed=observed,
             usable=usable,
             mean=self.climate_.mean,
@@ -113,14 +106,42 @@ class FieldForecaster(BaseEstimator):
             frames=self.frames_,
             manifold=self.manifold,
         )
-        fitted = self.fitted_ = method.fit(record)
-        if fitted.reach > 0 and fitted.evaluate(1, fitted.window) is None:
+        self.fitted_ = method.fit(record)
+        self._warn_if_too_short(len(series))
+        return self
+
+    def _method(self) -> ForecastMethod:
+        if self.method is None:
+            return Autoregression()
+        if not isinstance(self.method, ForecastMethod):
+            raise InvalidInputError(
+                f"method must be an object such as Autoregression(), got {self.method!r}."
+            )
+        return self.method
+
+    def _points(self, points: Any) -> np.ndarray:
+        """Points ``(n, D)`` as an array, checked."""
+        values = of_kind(points, "points")[0]
+        array = validate_data(self, values, dtype=np.float64, ensure_all_finite=False)
+        finite(float_tensor(array, "points")[0], "points")
+        if len(array) < 3:
+            raise TooFewPointsError(f"a field needs at least 3 points, got {len(array)}.")
+        return array
+
+    def _coordinates(self, fields: np.ndarray) -> np.ndarray:
+        """Fields ``(T, n, D)`` in the frames of the points, ``(T, n, d)``."""
+        return np.einsum("nij,tni->tnj", self.frames_, fields, optimize=True)
+
+    def _warn_if_too_short(self, fields: int) -> None:
+        if self.fitted_.reach == 0:  # of methods that learn nothing
+            return
+        if self.fitted_.evaluate(1, self.fitted_.window) is None:
             warn(
-                f"a series of {len(series)} fields is too short, or has too many gaps, for "
-                f"{type(method).__name__}: forecasts are the climatology. Give a longer series.",
+                f"a series of {fields} fields is too short, or has too many gaps, for "
+                f"{type(self._method()).__name__}: forecasts are the climatology. Give a longer "
+                "series.",
                 NoInformationWarning,
             )
-        return self
 
     @property
     def skill_(self) -> list[LeadSkill]:
@@ -142,19 +163,7 @@ class FieldForecaster(BaseEstimator):
         horizon = positive_integer(horizon, "horizon")
         kind = of_kind(recent, "the recent fields")[1]
         recent = checked_fields(recent, self.frames_.shape[:2], 1, "the recent fields")
-        count = len(recent)
-        steps = (
-            self.last_step_ + 1 - np.arange(count, 0, -1)
-            if times is None
-            else self.clock_.steps(times, count)
-        )
-        values = np.einsum("nij,tni->tnj", self.frames_, recent) / self.scale_
-        values, _, usable = fill_gaps(values, steps)
-        if not usable.all():
-            raise InvalidInputError(
-                "the recent fields have a gap of more than one step. Give those after it only."
-            )
-        steps = steps[0] + np.arange(len(values))
+        values, steps = self._on_the_clock(recent, times)
         climate, gain = self.climate_.current(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         future = climate.at(ahead) + self.fitted_.predict(values - climate.at(steps), horizon)
@@ -165,9 +174,22 @@ class FieldForecaster(BaseEstimator):
         memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))
         errors = climate.errors(gain, len(values), ahead - self.last_step_, memory)
         variance = np.stack([lead.variance for lead in held_out]) + errors
-        return field, kind.wrap(
-            self.scale_ * np.sqrt(variance)[:, :, None] * np.linalg.norm(self.frames_, axis=2)
-        )
+        lengths = np.linalg.norm(self.frames_, axis=2)
+        return field, kind.wrap(self.scale_ * np.sqrt(variance)[:, :, None] * lengths)
+
+    def _on_the_clock(self, recent: np.ndarray, times: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates ``(W, n, d)`` of recent fields at every step, and the steps ``(W,)``."""
+        count = len(recent)
+        if times is None:
+            steps = self.last_step_ + 1 - np.arange(count, 0, -1)
+        else:
+            steps = self.clock_.steps(times, count)
+        values, _, usable = fill_gaps(self._coordinates(recent) / self.scale_, steps)
+        if not usable.all():
+            raise InvalidInputError(
+                "the recent fields have a gap of more than one step. Give those after it only."
+            )
+        return values, steps[0] + np.arange(len(values))
 
     def predict_interval(self, recent, horizon, times=None, level=0.9):
         """Bounds ``(horizon, n, D)``, lower and upper, of each ambient component of the next
@@ -179,10 +201,6 @@ class FieldForecaster(BaseEstimator):
         level = share(level)
         field, std = self.predict(recent, horizon, times=times, return_std=True)
         held_out = self.fitted_.held_out(len(recent), len(field))
-        width = (
-            of_kind(std)[1].wrap(
-                np.array([tail(level, lead.residuals) for lead in held_out])[:, None, None]
-            )
-            * std
-        )
-        return field - width, field + width
+        widths = np.array([tail(level, lead.residuals) for lead in held_out])
+        half = of_kind(std)[1].wrap(widths[:, None, None]) * std
+        return field - half, field + half

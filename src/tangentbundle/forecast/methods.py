@@ -69,6 +69,13 @@ class LeadSkill(NamedTuple):
         return 1 - (self.error / max(self.climatology, 1e-300)) ** 2
 
 
+RESIDUAL_FOLDS = 5
+"""Errors are standardised by those of other times, so that their tails include the error of the
+standard deviation."""
+
+QUANTILES = np.linspace(0.001, 0.999, 500)
+
+
 class HeldOut:
     """Quality of held-out forecasts ``(m, n, d)`` of one lead time, which started from the
     ``latest`` anomalies.
@@ -80,26 +87,29 @@ class HeldOut:
     """
 
     def __init__(self, forecasts: np.ndarray, latest: np.ndarray, truth: np.ndarray) -> None:
-        self.persistence, self.climatology = (
-            float(np.square(latest - truth).mean()),
-            float(np.square(truth).mean()),
-        )
-        self.factor = float(
-            np.clip((forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300), 0.0, 1.0)
-        )
+        self.persistence = float(np.square(latest - truth).mean())
+        self.climatology = float(np.square(truth).mean())
+        slope = (forecasts * truth).sum() / max(np.square(forecasts).sum(), 1e-300)
+        self.factor = float(np.clip(slope, 0.0, 1.0))
         errors = self.factor * forecasts - truth
         self.variance = np.square(errors).mean(axis=(0, 2))
         self.skill = 1 - float(self.variance.mean()) / max(self.climatology, 1e-300)
-        sizes = []
-        for part in np.array_split(
-            np.arange(len(errors)), 5
-        ):  # by other times, so that tails include the error of std
-            rest = np.square(np.delete(errors, part, axis=0)).mean(axis=(0, 2))
-            sizes.append(
-                np.abs(errors[part])
-                / np.sqrt(np.maximum(rest, 1e-12 * rest.max() + 1e-300))[:, None]
-            )
-        self.residuals = np.quantile(np.concatenate(sizes), np.linspace(0.001, 0.999, 500))
+        self.residuals = np.quantile(standardized_sizes(errors), QUANTILES)
+
+
+def standardized_sizes(errors: np.ndarray) -> np.ndarray:
+    """Sizes of errors ``(m, n, d)`` in units of the standard deviation at their point."""
+    sizes = []
+    for fold in np.array_split(np.arange(len(errors)), RESIDUAL_FOLDS):
+        variance = np.square(np.delete(errors, fold, axis=0)).mean(axis=(0, 2))
+        variance = np.maximum(variance, 1e-12 * variance.max() + 1e-300)
+        sizes.append(np.abs(errors[fold]) / np.sqrt(variance)[:, None])
+    return np.concatenate(sizes)
+
+
+MIN_SKILL = 0.01
+"""Share of the variance that forecasts must explain; beyond the first lead at which they do not,
+the forecast is the climatology."""
 
 
 @dataclass(eq=False)
@@ -127,13 +137,13 @@ class FittedMethod(ABC):
 
     def predict(self, recent: np.ndarray, horizon: int) -> np.ndarray:
         """The next anomalies ``(H, n, d)``: zero from the first lead without skill on."""
-        out = np.zeros((horizon, *recent.shape[1:]))
-        factors = np.array([held_out.factor for held_out in self._skilful(len(recent), horizon)])
-        if len(factors):
-            out[: len(factors)] = factors[:, None, None] * self.forecast(
-                recent[-self.window :], len(factors)
-            )
-        return out
+        future = np.zeros((horizon, *recent.shape[1:]))
+        skilful = self._skilful(len(recent), horizon)
+        if skilful:
+            factors = np.array([held_out.factor for held_out in skilful])
+            forecasts = self.forecast(recent[-self.window :], len(skilful))
+            future[: len(skilful)] = factors[:, None, None] * forecasts
+        return future
 
     def held_out(self, window: int, horizon: int) -> list[HeldOut]:
         """Of each lead; that of the climatology from the first lead without skill on."""
@@ -143,31 +153,42 @@ class FittedMethod(ABC):
     def skill(self, unit: float) -> list[LeadSkill]:
         """Of each lead up to the first without skill, in multiples of ``unit``; none if the record
         is too short."""
-        rows, length = [], unit * self.record.anomalies.shape[2] ** 0.5
+        length = unit * self.record.anomalies.shape[2] ** 0.5
         skilful = len(self._skilful(self.window, self.reach))
+        rows = []
         for lead in range(1, min(skilful + 1, self.reach) + 1):
-            if (found := self._held_out[lead, self.window]) is not None:
-                own = float(found.variance.mean()) if lead <= skilful else found.climatology
-                rows.append(
-                    LeadSkill(
-                        lead,
-                        *(length * e**0.5 for e in (own, found.persistence, found.climatology)),
-                    )
+            held_out = self._evaluated(lead, self.window)
+            if held_out is None:
+                continue
+            error = held_out.climatology
+            if lead <= skilful:
+                error = float(held_out.variance.mean())
+            rows.append(
+                LeadSkill(
+                    lead=lead,
+                    error=length * error**0.5,
+                    persistence=length * held_out.persistence**0.5,
+                    climatology=length * held_out.climatology**0.5,
                 )
+            )
         return rows
 
-    def _skilful(self, window: int, horizon: int, least: float = 0.01) -> list[HeldOut]:
-        """Of the leads before the first whose held-out forecasts explain less than a share of the
-        variance."""
-        window, found = min(window, self.window), []
+    def _skilful(self, window: int, horizon: int) -> list[HeldOut]:
+        """Of the leads before the first without skill."""
+        window = min(window, self.window)
+        skilful = []
         for lead in range(1, min(horizon, self.reach) + 1):
-            if (lead, window) not in self._held_out:
-                self._held_out[lead, window] = self.evaluate(lead, window)
-            held_out = self._held_out[lead, window]
-            if held_out is None or held_out.skill < least:
+            held_out = self._evaluated(lead, window)
+            if held_out is None or held_out.skill < MIN_SKILL:
                 break
-            found.append(held_out)
-        return found
+            skilful.append(held_out)
+        return skilful
+
+    def _evaluated(self, lead: int, window: int) -> HeldOut | None:
+        """``evaluate``, computed once."""
+        if (lead, window) not in self._held_out:
+            self._held_out[lead, window] = self.evaluate(lead, window)
+        return self._held_out[lead, window]
 
 
 class ForecastMethod(ABC):
@@ -194,10 +215,15 @@ class Persistence(ForecastMethod):
 
 
 class LastAnomaly(FittedMethod):
+    """Every later anomaly is the last one."""
+
     def forecast(self, recent: np.ndarray, leads: int) -> np.ndarray:
         return np.repeat(recent[-1:], leads, axis=0)
 
     def evaluate(self, lead: int, window: int) -> HeldOut | None:
-        origins, anomalies = self.record.origins(lead, 1), self.record.anomalies
-        now, later = anomalies[origins], anomalies[origins + lead]
-        return HeldOut(now, now, later) if len(origins) > 1 else None
+        origins = self.record.origins(lead, 1)
+        if len(origins) < 2:
+            return None
+        latest = self.record.anomalies[origins]
+        later = self.record.anomalies[origins + lead]
+        return HeldOut(latest, latest, later)

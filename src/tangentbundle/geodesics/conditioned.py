@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from scipy import sparse
-from scipy.sparse import csgraph
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from ..errors import ConvergenceError
@@ -53,7 +51,7 @@ class SweptFunctions(FunctionStep):
     def _solve_column(self, x: np.ndarray) -> np.ndarray:
         """The step from a function ``(n,)``."""
         equation = self.equation
-        distances = _distances_along_edges(equation, np.flatnonzero(x))
+        distances = equation.stencils.shortest_ways(np.flatnonzero(x))
         is_reached = np.isfinite(distances)
         logarithms = np.where(is_reached, -distances / np.sqrt(equation.time), 0.0)
         walk = ConditionedWalk(equation, logarithms, is_reached)
@@ -118,14 +116,6 @@ def _mean_of_paths(walk: ConditionedWalk, maps: np.ndarray, source: np.ndarray) 
     return answer.reshape(source.shape)
 
 
-def _distances_along_edges(equation: HeatEquation, sources: np.ndarray) -> np.ndarray:
-    """The length of the shortest way from a source along edges, ``(n,)``."""
-    shape = (equation.num_points, equation.num_points)
-    edges = (equation.lengths, (equation.rows, equation.columns))
-    graph = sparse.csr_array(edges, shape=shape)
-    return csgraph.dijkstra(graph, directed=False, indices=sources, min_only=True)
-
-
 class ConditionedWalk:
     """The walk conditioned by a function: its jumps in CSR form, and an ``order`` of the points,
     from the sources outward.
@@ -145,7 +135,7 @@ class ConditionedWalk:
         connects = is_reached[rows] & is_reached[columns]
         self.probabilities = np.where(connects, equation.jumps / equation.decay[rows] * gains, 0.0)
         self.columns = columns
-        self.indptr = np.searchsorted(rows, np.arange(equation.num_points + 1))
+        self.indptr = equation.stencils.indptr.numpy()
         self.order = np.argsort(-logarithms, kind="stable")
 
     def sweep(self, maps: np.ndarray, source: np.ndarray, z: np.ndarray) -> float:

@@ -51,15 +51,13 @@ class Front:
 
         ``directions`` of unknown points are kept, except where ``is_bent`` (n,).
         """
-        rows = stencils.rows.numpy()
-        indptr = np.searchsorted(rows, np.arange(stencils.num_points + 1))
         distances = self.distances.copy()
         directions = self.directions.copy()
         is_reached = heat > 0
         order = np.argsort(-heat, kind="stable")
         _advance(
             order[is_reached[order] & ~self.is_known[order]],
-            indptr,
+            stencils.indptr.numpy(),
             stencils.columns.numpy(),
             stencils.rates.numpy(),
             stencils.steps.numpy(),

@@ -76,17 +76,17 @@ class HeatEquation:
         stencils: rates of the diffusion, and transports, between neighbours.
         time: t, a squared length.
 
-    Attributes: ``rows``, ``columns``, ``lengths`` (e,) and ``maps`` (e, d, d) of the stencils, the
-    ``jumps`` :math:`t\,q_{ij}` (e,), and the diagonal ``decay`` (n,),
+    Attributes: ``stencils``, of which ``rows``, ``columns`` (e,) and ``maps`` (e, d, d) are arrays
+    here, too; ``jumps`` :math:`t\,q_{ij}` (e,), and the diagonal ``decay`` (n,) of the matrix,
     :math:`1 + t \sum_j q_{ij} + c \sqrt t\, |b_i|`.
     """
 
     def __init__(self, stencils: Stencils, time: float) -> None:
+        self.stencils = stencils
         self.num_points = stencils.num_points
         self.rank = stencils.maps.shape[1]
         self.rows = stencils.rows.numpy()
         self.columns = stencils.columns.numpy()
-        self.lengths = stencils.lengths.numpy()
         self.maps = stencils.maps.numpy()
         self.time = time
         self.jumps = time * stencils.rates.numpy()

@@ -72,7 +72,8 @@ def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.nd
         raise RankDeficientError(
             f"vertices without a normal, in no triangle: {num_points - used.sum()} (first: "
             f"{used.argmin()}).",
-            "Remove them and number the others anew.",
+            "Leave them out, TangentBundle.from_mesh(meshes.cut_sheets(mesh)), or work with "
+            "functions: TangentBundle.scalar_from_mesh(mesh).",
         )
     return triangles
 

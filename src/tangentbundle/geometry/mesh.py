@@ -33,8 +33,8 @@ that much."""
 @dataclass(frozen=True, eq=False)
 class IntrinsicTriangles:
     """The Delaunay triangles of a mesh, in the user's order: ``faces`` (f, 3); the ``curvature``
-    (f,) of each, the excess of its scaled angles over pi; and the ``senses`` (n,) of the frames, -1
-    where a frame sees the triangles from behind.
+    (f,) of each, the angle by which transport around it turns vectors; and the ``senses`` (n,) of
+    the frames, -1 where a frame sees the triangles from behind.
 
     On a closed mesh the curvatures sum to two pi times the Euler characteristic.
     """
@@ -46,14 +46,12 @@ class IntrinsicTriangles:
 
 @dataclass(frozen=True, eq=False)
 class Triangulation:
-    """What a bundle says of its mesh: oriented ``faces`` (f, 3) in the user's numbers; how many
-    edges lie on the ``boundary``, and how many were ``flipped``; and the triangles after the flips,
-    ``intrinsic``."""
+    """What a bundle says of its mesh: ``faces`` (f, 3) in the user's numbers, oriented where they
+    form a surface; how many edges lie on the ``boundary``, and how many were ``flipped``."""
 
     faces: np.ndarray
     boundary: int
     flipped: int
-    intrinsic: IntrinsicTriangles
 
     @property
     def is_on_boundary(self) -> Tensor:
@@ -87,6 +85,7 @@ class IntrinsicMesh:
     cotangents: Tensor
     areas: Tensor
     triangulation: Triangulation
+    intrinsic: IntrinsicTriangles
 
 
 @njit(cache=True, nogil=True)
@@ -385,6 +384,17 @@ def _transports(tails, twin, length, direction, scale, flat):  # pragma: no cove
     return turns
 
 
+def _curvatures(scaled_angles: np.ndarray, flat: np.ndarray, twin: np.ndarray) -> np.ndarray:
+    """The angle by which transport around each triangle turns vectors, ``(f,)``: the excess of its
+    scaled angles over pi, or what triangles that were made flat passed on to it."""
+    curvature = scaled_angles.reshape(-1, 3).sum(axis=1) - np.pi
+    for h in flat:
+        if twin[h] >= 0:
+            curvature[twin[h] // 3] += curvature[h // 3]
+        curvature[h // 3] = 0.0
+    return curvature
+
+
 def intrinsic_mesh(
     cloud: PointCloud, faces: np.ndarray, frames: Tensor | None, dtype: torch.dtype
 ) -> IntrinsicMesh:
@@ -420,8 +430,6 @@ def intrinsic_mesh(
     half_cotangents, areas = _half_cotangents(tails, length, n)
     weights = _edge_weights(half_cotangents, twin)
     flat = _flat_sides(half_cotangents, twin, length)
-    scaled_angles = _corners(length) * scale[tails]
-    curvature = scaled_angles.reshape(-1, 3).sum(axis=1) - np.pi
     turns = _transports(tails, twin, length, direction, scale, flat)
     edges = _SortedEdges.of(tails, twin, n)
     return IntrinsicMesh(
@@ -434,11 +442,11 @@ def intrinsic_mesh(
             faces=numbers[oriented],
             boundary=num_boundary,
             flipped=num_flips,
-            intrinsic=IntrinsicTriangles(
-                faces=numbers[tails.reshape(-1, 3)],
-                curvature=curvature,
-                senses=sense[np.argsort(numbers)],
-            ),
+        ),
+        intrinsic=IntrinsicTriangles(
+            faces=numbers[tails.reshape(-1, 3)],
+            curvature=_curvatures(_corners(length) * scale[tails], flat, twin),
+            senses=sense[np.argsort(numbers)],
         ),
     )
 

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numba import njit
+from scipy import sparse
+from scipy.sparse import csgraph
 from torch import Tensor
 
 from ..parallel import run_ranges
@@ -74,6 +76,30 @@ class Stencils:
     def lengths(self) -> Tensor:
         """The lengths of the steps, ``(e,)``."""
         return torch.linalg.vector_norm(self.steps, dim=1)
+
+    @property
+    def indptr(self) -> Tensor:
+        """Where the edges of each row begin, and after the last one end, ``(n + 1,)``."""
+        return torch.searchsorted(self.rows, torch.arange(self.num_points + 1))
+
+    def shortest_ways(self, sources: np.ndarray, limit: float = np.inf) -> np.ndarray:
+        """Lengths ``(n,)`` of the shortest ways along edges, in either direction, from the nearest
+        of some rows; infinite beyond the ``limit``."""
+        return csgraph.dijkstra(
+            self._edges, directed=False, indices=sources, min_only=True, limit=limit
+        )
+
+    @property
+    def components(self) -> np.ndarray:
+        """Labels of the connected components, ``(n,)``."""
+        return csgraph.connected_components(self._edges, directed=False)[1]
+
+    @property
+    def _edges(self) -> sparse.csr_array:
+        """The lengths of the edges as a matrix ``(n, n)``."""
+        n = self.num_points
+        edges = (self.lengths.numpy(), (self.rows.numpy(), self.columns.numpy()))
+        return sparse.csr_array(edges, shape=(n, n))
 
 
 def num_equations(dim: int) -> int:

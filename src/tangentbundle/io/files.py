@@ -12,6 +12,9 @@ from .field import Field, Request
 AXES = ("", "x", "y", "z")
 """What ``Request.up`` may be."""
 
+Y_UP = (".obj", ".gltf", ".glb")
+"""Formats whose y axis points up, by their definition or nearly always."""
+
 
 def read_field(path: str | Path, request: Request | None = None) -> Field:
     """Read a vector field, or points, from a file.
@@ -40,13 +43,11 @@ def read_field(path: str | Path, request: Request | None = None) -> Field:
         raise InvalidInputError(
             f"{source} cannot be read: {error.strerror or error}. Check the path."
         ) from error
-    field.space.up = request.up or _usual_up(source)
+    if request.up:
+        field.space.up = request.up
+    elif source.suffix.lower() in Y_UP:
+        field.space.up = "y"
     return field
-
-
-def _usual_up(path: Path) -> str:
-    """The axis that points up in most files of a format."""
-    return "y" if path.suffix.lower() in (".obj", ".gltf", ".glb") else "z"
 
 
 def check_input(path: str | Path) -> tuple[Path, Format]:

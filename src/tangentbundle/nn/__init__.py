@@ -12,6 +12,7 @@ from .base import Configured
 from .constraints import Constraint, Lowpass, NonAmplifying
 from .conv import BundleConv
 from .dropout import VectorDropout
+from .edge_features import EdgeFeatureConv
 from .learnable_filters import (
     DecaySum,
     HeatSum,
@@ -53,6 +54,7 @@ __all__ = [
     "Coordinatewise",
     "DecaySum",
     "Diagonal",
+    "EdgeFeatureConv",
     "FieldNorm",
     "GatedTNN",
     "General",

@@ -12,7 +12,7 @@ import torch
 
 from ..arrays import positive_integer
 from ..operators import SquareOperator
-from .base import Configured, generator, linear_layer
+from .base import Configured, generator, uniform_weights
 
 
 def cloud_of_points(operator: SquareOperator, device: torch.device) -> torch.Tensor:
@@ -93,7 +93,8 @@ class AttentionPooling(Pooling):
     def __init__(self, features: int = 1, heads: int = 1, seed: int | torch.Generator = 0) -> None:
         super().__init__()
         self.heads = positive_integer(heads, "heads")
-        self.score = linear_layer(positive_integer(features, "features"), heads, generator(seed))
+        features = positive_integer(features, "features")
+        self.score = uniform_weights(features, self.heads, fan_in=features, source=generator(seed))
 
     def sized(self, features: int, source: torch.Generator) -> AttentionPooling:
         return AttentionPooling(features, self.heads, source)
@@ -106,7 +107,7 @@ class AttentionPooling(Pooling):
 
     def attention(self, features: torch.Tensor, operator: SquareOperator) -> torch.Tensor:
         """The weights a ``(..., n, heads)`` of the points, which sum to one over each cloud."""
-        scores = self.score(features)
+        scores = features @ self.score
         cloud = cloud_of_points(operator, features.device)
         highest = cloud_maxima(scores.detach(), operator)
         unnormalized = operator.mass[:, None].to(scores.dtype) * torch.exp(

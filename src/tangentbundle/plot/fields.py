@@ -11,7 +11,7 @@ from ..errors import ShapeError
 from .layers import in_picture
 from .style import LINES, add_color_bar, axes_or_new, length_colors, top_of
 from .surfaces import Surface
-from .views import View, box_around, reach, spread_out, tips
+from .views import View, box_around, reach, spread_out, tips, usual_up
 
 MAX_PLANE_DOTS = 4000
 """Dots below the arrows in the plane."""
@@ -56,6 +56,8 @@ def field(
         arrows: the largest number of arrows, spread evenly.
         scale: length of an arrow for a vector of length one; by default long arrows reach the next
             one.
+        view: from where; by default from above, with the axis up along which a mesh seems to stand
+            (``tangentbundle.upright``), and z for clouds.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -66,7 +68,8 @@ def field(
     """
     points, vectors, names = in_picture(points, vectors)
     axes = axes_or_new(axes)
-    view = view or View()
+    if view is None:
+        view = View(up=usual_up(points, faces))
     depth = None
     visible = np.ones(len(points), dtype=bool)
     body = _surface_of(points, surface, faces)

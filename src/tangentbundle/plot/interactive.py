@@ -27,7 +27,7 @@ from .maps import (
 )
 from .style import BRIGHTEST, LENGTHS, LINES, nice_number, with_unit
 from .surfaces import Surface
-from .views import Box, View, box_around, spread_out
+from .views import Box, View, box_around, spread_out, usual_up
 
 INK = "#1c2530"
 """Letters."""
@@ -60,7 +60,7 @@ def interactive_field(
     faces: np.ndarray | None = None,
     label: str = "length",
     unit: str = "",
-    up: str = "z",
+    up: str | None = None,
 ) -> Any:
     """Arrows on a surface, in a cloud or in the plane, to turn and zoom, and streamlines; returns a
     plotly figure.
@@ -72,7 +72,8 @@ def interactive_field(
         vectors: ambient vectors ``(n, D)``, or None for points alone.
         faces: triangles ``(f, 3)`` of a mesh.
         label, unit: name and unit of the colour scale.
-        up: the axis that points up, x, y or z.
+        up: the axis that points up, x, y or z; by default that along which a mesh seems to stand
+            (``tangentbundle.upright``), and z for clouds.
 
     >>> import tangentbundle as tb
     >>> torus = tb.manifolds.Torus()
@@ -82,6 +83,8 @@ def interactive_field(
     ['arrows', 'streamlines']
     """
     points = points_array(points)[0]
+    if up is None:
+        up = usual_up(points, faces)
     layers = [Layer("points", points)]
     if vectors is not None:
         layer = Layer("arrows", points, points_array(vectors, "vectors")[0], label=label, unit=unit)

@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 
 from ..earth.maps import EqualAreaMap
 from ..errors import InvalidInputError
+from ..upright import upright_axis
 
 Box = tuple[np.ndarray, np.ndarray]
 """The lowest and the highest corner of what a picture shows."""
@@ -86,6 +87,13 @@ def box_around(places: np.ndarray, ends: np.ndarray | None = None, margin: float
     middle = (lowest + highest) / 2
     half = np.maximum((highest - lowest) / 2 + margin * size, 0.125 * size)
     return middle - half, middle + half
+
+
+def usual_up(points: np.ndarray, faces: np.ndarray | None) -> str:
+    """The axis that points up in pictures: that along which a mesh seems to stand, z for clouds."""
+    if faces is None:
+        return "z"
+    return upright_axis(points)
 
 
 def extent(points: np.ndarray) -> float:

@@ -6,10 +6,19 @@ chooses the best weights in its ``state``.
 """
 
 from .checkpoint import Checkpoint
-from .collate import collate
+from .collate import collate, collate_fields
 from .fitting import Fit, fit
 from .losses import BatchLoss, squared_error
 from .losses import Loss as Loss
 from .replicas import Replicas
 
-__all__ = ["BatchLoss", "Checkpoint", "Fit", "Replicas", "collate", "fit", "squared_error"]
+__all__ = [
+    "BatchLoss",
+    "Checkpoint",
+    "Fit",
+    "Replicas",
+    "collate",
+    "collate_fields",
+    "fit",
+    "squared_error",
+]
