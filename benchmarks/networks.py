@@ -199,7 +199,7 @@ def seconds_of_steps(networks: dict[str, Callable[[int], torch.nn.Module]]) -> d
 # Depth.
 
 LAYERS = 20
-SHOWN_EPOCHS = (0, 10, 30, 100, 299)
+SHOWN_EPOCHS = (0, 3, 9, 29, 99, 199, 299)
 """Epochs whose losses are in the table."""
 
 

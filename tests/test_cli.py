@@ -147,7 +147,7 @@ def test_wind_is_interpolated_by_covariances_of_a_planet(folder):
             "helmholtz + Zonal + Meridional, no history",
         ),
         (estimators.NeighborMean(), "NeighborMean"),
-        (estimators.Identity(), "Identity"),
+        (estimators.NearestVector(), "NearestVector"),
     ],
 )
 def test_short_names_of_models(model, short):

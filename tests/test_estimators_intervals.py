@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from tangentbundle import FieldDenoiser, FieldInterpolator
 from tangentbundle.estimators import Ambient, GaussianProcess, Matern, Tangent
-from tangentbundle.estimators.base import tail
+from tangentbundle.estimators.calibration import tail
 from tangentbundle.estimators.tangents import TangentSpaces
 from tangentbundle.manifolds import Sphere, Torus
 

@@ -74,12 +74,16 @@ def forecast(
 
 
 def _new_forecaster(field: tb.io.Field, dim: int | None) -> tb.FieldForecaster:
-    """Create a forecaster for the space and the calendar of a field."""
+    """Create a forecaster for the space and the calendar of a field; on the globe it knows which
+    way east and the poles are."""
     from tangentbundle.timeline import calendar_period
 
+    manifold = field.space.manifold
+    if isinstance(field.space, tb.spaces.Globe):
+        manifold = tb.earth.Earth()
     return tb.FieldForecaster(
         dim=dim or field.space.dim,
-        manifold=field.space.manifold,
+        manifold=manifold,
         period=calendar_period(field.times),
     )
 

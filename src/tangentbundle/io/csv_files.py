@@ -13,14 +13,15 @@ import numpy as np
 
 from ..errors import DamagedFileError, MissingColumnsError, Note, OutputError, Remedy
 from ..layout import Numerals
+from ..winds import is_radian
 from .columns import Columns, find_columns, to_columns
 from .field import Field, Request
-from .names import listed
+from .names import listed, unit_of
 from .tables import UNCERTAINTY, TableFile, check_distinct, from_table, to_tables
 from .text_files import MAX_LINE, TextTable, examine, open_bytes, split_line
 
-DIRECTION_DECIMALS = 1
-"""Of directions in degrees."""
+ALL_DECIMALS = 15
+"""From these decimals on numbers are not rounded."""
 
 
 def read(path: Path, request: Request) -> Field:
@@ -173,16 +174,19 @@ def write(field: Field, path: Path) -> None:
 
 
 def _rounded(table: Any, field: Field) -> Any:
-    """A table with the vectors of a field in its decimals; directions have one, and parts of a
-    field six digits."""
-    if field.decimals is None:
+    """A table with the vectors of a field in its decimals; directions have at least one, in radians
+    two more, and parts of a field six digits."""
+    if field.decimals is None or field.decimals >= ALL_DECIMALS:
         return table
     import pyarrow
 
     decimals = dict.fromkeys(to_columns(replace(field, parts={}), uncertainty=UNCERTAINTY), 0)
     decimals = {name: field.decimals for name in decimals if name not in field.space.names}
     if field.wind:
-        decimals[field.wind[1]] = min(field.decimals, DIRECTION_DECIMALS)
+        direction = field.wind[1]
+        decimals[direction] = max(field.decimals, 1)
+        if is_radian(unit_of(direction)):
+            decimals[direction] = field.decimals + 2
     for part in field.parts.values():
         for name in to_columns(part, uncertainty=UNCERTAINTY):
             if name not in field.space.names:

@@ -99,7 +99,14 @@ class TNN(Configured):
     ) -> None:
         super().__init__()
         widths = check_channels(channels, minimum=2)
-        convs = ConvFactory(taps, step, filters, constraints, method, source=generator(seed))
+        convs = ConvFactory(
+            taps=taps,
+            step=step,
+            filters=filters,
+            constraints=constraints,
+            method=method,
+            source=generator(seed),
+        )
         hidden_activation = check_part(activation, NormTanh(), Activation, ACTIVATION_EXAMPLE)
         last_activation = check_part(output, NoActivation(), Activation, ACTIVATION_EXAMPLE)
         num_layers = len(widths) - 1
@@ -203,7 +210,14 @@ class Recurrent(Configured):
     ) -> None:
         super().__init__()
         widths = check_channels(channels, minimum=2 + self.has_head)
-        convs = ConvFactory(taps, step, filters, constraints, method, source=generator(seed))
+        convs = ConvFactory(
+            taps=taps,
+            step=step,
+            filters=filters,
+            constraints=constraints,
+            method=method,
+            source=generator(seed),
+        )
         nonlinearity = check_part(
             activation, self.default_activation, Activation, ACTIVATION_EXAMPLE
         )

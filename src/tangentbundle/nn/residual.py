@@ -74,7 +74,14 @@ class ResidualBlock(Configured):
         chosen_norm = check_part(norm, PointNorm(), FieldNorm, "PointNorm() or CloudNorm()")
         chosen_activation = check_part(activation, NormGate(), Activation, "NormGate()")
         self.norm = chosen_norm.sized(self.channels)
-        convs = ConvFactory(taps, step, filters, constraints, method, source)
+        convs = ConvFactory(
+            taps=taps,
+            step=step,
+            filters=filters,
+            constraints=constraints,
+            method=method,
+            source=source,
+        )
         self.conv = convs.make(channels, channels)
         self.activation = sized_activation(chosen_activation, self.channels)
         self.mix = uniform_weights(channels, channels, fan_in=channels, source=source)
