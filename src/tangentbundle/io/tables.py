@@ -24,6 +24,7 @@ from .columns import (
     to_columns,
     warn_of_other_vectors,
 )
+from .degrees import degrees_of
 from .field import Field, Request
 from .long_tables import (
     NO_ROW,
@@ -185,6 +186,8 @@ class _Reader:
         if name in self.columns.wind[1:]:
             compass = Compass.of(texts, self.table.column_names)
             numbers = [self._direction(text, compass) for text in texts]
+        elif self.columns.on_globe and name in self.columns.points:
+            numbers = [self._degrees(text) for text in texts]
         else:
             numbers = [self._number(text) for text in texts]
         for row, number in enumerate(numbers):
@@ -201,6 +204,13 @@ class _Reader:
         if bare in MISSING:
             return np.nan
         return self.numerals.as_float(text)
+
+    def _degrees(self, text: str) -> float | None:
+        """A latitude or longitude, with or without minutes and the side of the equator."""
+        number = self._number(text)
+        if number is not None:
+            return number
+        return degrees_of(text, self.numerals)
 
     def _direction(self, text: str, compass: Compass) -> float | None:
         """A direction in degrees, from a number or a point of the compass."""
@@ -224,7 +234,8 @@ def as_array(column: Any) -> np.ndarray:
     return column.to_numpy()
 
 
-MISSING = ("", "na", "n/a", "nan", "null", "-", "--", "#n/a", "none", "///", "1.#ind", "#nv")
+MISSING = ("", "na", "n/a", "nan", "null", "-", "--", "#n/a", "none", "///", "1.#ind", "#nv", "m")
+MISSING += ("mq", "x", "nil")
 """How empty cells are written, in lower case."""
 
 
