@@ -107,9 +107,17 @@ def from_table(
         origin = TableFile(reader.table, written, series)
     else:
         field = _one_field(reader, request)
-        origin = TableFile(reader.table.take(field.rows), written)
+        origin = TableFile(_rows_of(reader.table, field), written)
     assert field.rows is not None
     return replace(field, rows=filled[field.rows], origin=origin)
+
+
+def _rows_of(table: Any, field: Field) -> Any:
+    """The rows of a table that a field uses."""
+    assert field.rows is not None
+    if len(field.rows) == len(table):
+        return table
+    return table.take(field.rows)
 
 
 def _one_field(reader: _Reader, request: Request) -> Field:
