@@ -46,9 +46,9 @@ NUM_LAYOUTS = {"training": 60, "validation": 12, "test": 24}
 BATCH = 16
 """Times of one layout in a batch."""
 
-UPDATES = 3000
+UPDATES = 600
 QUICK_UPDATES = 5
-CHECK_EVERY = 100
+CHECK_EVERY = 50
 LEARNING_RATE = 3e-3
 
 DIFFUSION_TIMES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
