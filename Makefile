@@ -13,7 +13,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 JOBS  ?= 2# processes of `make test`
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce test test-slow coverage stress lint format bench docs lock clean
+.PHONY: help setup demo reproduce test test-slow coverage stress lint format bench docs lock wheel clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -63,6 +63,11 @@ bench: setup ## run the benchmarks that take minutes (all: python -m benchmarks 
 docs: setup ## build the documentation into site/, to be read from disk
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Wrote site/index.html"
+
+wheel: setup ## build dist/tangentbundle-*.whl, which pipx and uv install (see docs/start.md)
+	@rm -rf dist
+	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist .
+	@echo "Wrote $$(ls dist/*.whl)"
 
 lock: ## write requirements.lock anew from a fresh environment
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \

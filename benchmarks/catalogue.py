@@ -121,6 +121,12 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
             quick=True,
         ),
         Benchmark(
+            "soups",
+            "soups:run",
+            "functions on meshes that are no surface, against robust_laplacian",
+            quick=True,
+        ),
+        Benchmark(
             "transport",
             "transport:run",
             "transport, distance and logarithm against exact ones, with potpourri3d",
@@ -161,6 +167,12 @@ GROUPS: dict[str, tuple[Benchmark, ...]] = {
     ),
     "Estimators and networks": (
         Benchmark("denoise", "estimators:denoise", "denoising on the torus, against baselines"),
+        Benchmark(
+            "plane",
+            "plane:run",
+            "fields in the plane, against a process of exactly their kind",
+            quick=True,
+        ),
         Benchmark(
             "interpolate", "estimators:interpolate", "wind at unobserved points, against baselines"
         ),

@@ -62,7 +62,7 @@ def tangent_space() -> Any:
     figure, axes = tb.plot.canvas(size=SIZE)
     rows = [toward(bundle.points, -0.5, 0.35), toward(bundle.points, 0.5, 0.05)]
     vectors = [bundle.frames[row] @ [0.7, 0.7] for row in rows]
-    illustrations._tangent_planes(
+    illustrations.tangent_planes(
         bundle, rows, vectors, 0.34, {"x_i": rows[0], "x_j": rows[1]}, VIEW, axes[0, 0]
     )
     return figure

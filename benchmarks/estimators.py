@@ -30,8 +30,8 @@ from experiments.general import in_frames, shares_inside
 from harness.records import Row
 from harness.tables import print_rows
 from tangentbundle.datasets import WindData, load_wind, wind_folder
-from tangentbundle.earth.covariances import planetary
-from tangentbundle.estimators import SpectralFilter, helmholtz_covariance
+from tangentbundle.earth import Earth
+from tangentbundle.estimators import SpectralFilter
 
 RUNS = 8
 """Draws for each cell."""
@@ -120,7 +120,7 @@ class Scored(NamedTuple):
 def interpolate_once(n: int, mask: float, run: int) -> Scored:
     """One draw: stations, places to score at, and a time of block B."""
     past, data = blocks()
-    sphere, rng = tb.manifolds.Sphere(2), np.random.default_rng([n, int(10 * mask), run])
+    rng = np.random.default_rng([n, int(10 * mask), run])
     index = rng.choice(len(data.points), n + SCORED, replace=False, p=data.area)
     seen, hidden = index[: rng.binomial(n, 1 - mask)], index[n:]
     wind, points, frames = (
@@ -129,11 +129,7 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
         data.frames[hidden],
     )
     truth, history = in_frames(frames, wind[hidden]), past.ambient[~past.filled]
-    known = {
-        "covariance": [planetary(), helmholtz_covariance()],
-        "manifold": sphere,
-        "random_state": 0,
-    }
+    earth = Earth()
     models = {
         "zero": Zero(),
         "mean": Mean(),
@@ -141,8 +137,10 @@ def interpolate_once(n: int, mask: float, run: int) -> Scored:
         "thin plate": ThinPlate(),
         "ambient process": AmbientProcess(),
         "process per component": ComponentProcess(),
-        "FieldInterpolator": tb.FieldInterpolator(**known),
-        "with history": tb.FieldInterpolator(**known, history=history, history_points=past.points),
+        "FieldInterpolator": tb.FieldInterpolator(manifold=earth),
+        "with history": tb.FieldInterpolator(
+            manifold=earth, history=history, history_points=past.points
+        ),
     }
     answers, hits = {}, {}
     for name, model in models.items():

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -15,15 +17,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import xarray as xr
+from matplotlib.collections import PolyCollection
 from PIL import Image
 
 import tangentbundle as tb
 from harness.records import Row, load
+from tangentbundle.calculus import NoFlow
 from tangentbundle.datasets import wind_folder
+from tangentbundle.errors import AmbiguousTransportWarning
 from tangentbundle.operators import Generator, KernelMoments
+from tangentbundle.plot import View
 from tangentbundle.plot.style import LINES
 
 from . import concept_figures, illustrations, paper_figures
+from .decompositions import HalfTorus
+from .meshes import genus_two, torus
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 
@@ -389,6 +397,106 @@ def sheaves() -> None:
     save(fig, "sheaves")
 
 
+def bowl_with_a_wall(rings: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """Half a sphere, and half a disc across it: along their common arc edges have three
+    triangles."""
+    along = np.linspace(-1, 1, 2 * rings + 1)
+    around = np.linspace(-np.pi, 0, 2 * rings + 1)
+    x = np.sin(along * np.pi / 2)
+    radius = np.sqrt(1 - x**2)
+    sphere = np.stack(
+        [
+            np.repeat(x[:, None], len(around), axis=1),
+            radius[:, None] * np.cos(around),
+            radius[:, None] * np.sin(around),
+        ],
+        axis=-1,
+    )
+    shares = np.linspace(0, 1, rings + 1)[:-1]
+    disc = np.stack(
+        [
+            np.zeros((rings, len(around))),
+            shares[:, None] * np.cos(around),
+            shares[:, None] * np.sin(around),
+        ],
+        axis=-1,
+    )
+    width = len(around)
+    rows, columns = (index.ravel() for index in np.mgrid[: 3 * rings, : width - 1])
+    here = rows * width + columns
+    upper = here + width
+    is_sphere = rows < 2 * rings
+    is_last = rows == 3 * rings - 1
+    start = np.where(is_sphere, here, here + width)
+    end = np.where(is_sphere, upper, upper + width)
+    end = np.where(is_last, rings * width + columns, end)  # the arc, which the sphere has, too
+    faces = np.concatenate(
+        [
+            np.stack([start, end, end + 1], axis=1),
+            np.stack([start, end + 1, start + 1], axis=1),
+        ]
+    )
+    vertices = np.concatenate([sphere.reshape(-1, 3), disc.reshape(-1, 3)])
+    merged = tb.meshes.merge_vertices(vertices, faces)
+    return np.asarray(merged.vertices), merged.faces
+
+
+def _draw_values(axes, points, faces, values, view) -> None:
+    """A mesh with colours for values at its vertices, the farthest triangles first."""
+    places = view.project(points)
+    corners = places[faces]
+    sides = points[faces[:, 1:]] - points[faces[:, :1]]
+    normals = np.cross(sides[:, 0], sides[:, 1])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    light = 0.55 + 0.45 * np.abs(normals @ view.axes.T @ [0.15, 0.42, 0.9])
+    colors = plt.get_cmap("magma")(0.2 + 0.75 * values[faces].mean(axis=1))
+    colors[:, :3] *= light[:, None]
+    order = np.argsort(corners[:, :, 2].mean(axis=1))
+    axes.add_collection(
+        PolyCollection(
+            corners[order, :, :2], facecolors=colors[order], edgecolors="face", linewidths=0.3
+        )
+    )
+
+
+def soups() -> None:
+    """Heat on a mesh that is no surface, and vectors on the surfaces that it is cut into."""
+    vertices, faces = bowl_with_a_wall()
+    view = tb.plot.View(elevation=48, azimuth=-50)
+    laplacian = tb.TangentBundle.scalar_from_mesh(vertices, faces).laplacian()
+    start = np.argmin(np.linalg.norm(vertices - [-0.55, 0.0, -0.83], axis=1))
+    heat = np.zeros((len(vertices), 1, 1))
+    heat[start] = 1.0
+    warmth = tb.Heat(0.12)(laplacian, heat)[:, 0, 0]
+    cut = tb.meshes.cut_sheets(vertices, faces)
+    bundle = tb.TangentBundle.from_mesh(cut)
+    noise = np.random.default_rng(1).normal(size=cut.vertices.shape)
+    field = tb.Heat(0.03)(bundle.laplacian(), bundle.to_coordinates(noise))
+    arrows = bundle.to_ambient(field)
+    fig, axes = plt.subplots(1, 2, figsize=(10, 3.9), layout="constrained")
+    _draw_values(axes[0], vertices, faces, (warmth / warmth.max()) ** 0.5, view)
+    axes[0].set(aspect="equal", title="heat, on the mesh with three triangles at an edge")
+    axes[0].autoscale()
+    apart = cut.vertices + 0.25 * _sheet_shifts(bundle)
+    tb.plot.field(
+        apart, arrows, faces=cut.faces, view=view, arrows=500, colorbar=False, axes=axes[1]
+    )
+    axes[1].set_title("smooth fields, on the three surfaces it is cut into")
+    for axis in axes:
+        axis.set_axis_off()
+    save(fig, "soups")
+
+
+def _sheet_shifts(bundle: tb.TangentBundle) -> np.ndarray:
+    """Shifts ``(n, 3)`` that draw the surfaces of a mesh apart, along x."""
+    labels = bundle.graph.components.numpy()
+    points = np.asarray(bundle.points)
+    middles = np.array([points[labels == label, 0].mean() for label in range(labels.max() + 1)])
+    shifts = np.zeros_like(points)
+    shifts[:, 0] = np.where(np.abs(middles) > 0.05, np.sign(middles), 0.0)[labels]
+    return shifts
+
+
 def _gfs() -> xr.Dataset:
     """The GFS analysis of 1 degree, from the folder of TANGENTBUNDLE_WIND."""
     return xr.open_dataset(wind_folder() / "gfs_10m_1deg_20160430T06.nc").isel(time=0).load()
@@ -479,6 +587,110 @@ def decompose() -> None:
     tb.plot.save(fig, FOLDER / "decompose.png", dpi=90)
 
 
+def geodesics() -> None:
+    """A source on a torus: distances, a vector that is carried to all points, and the logarithm as
+    a grid of polar coordinates."""
+    vertices, faces = torus(320, 120)
+    bundle = tb.TangentBundle.from_mesh(vertices, faces)
+    view = tb.plot.View(elevation=50.0, azimuth=-60.0)
+    right, _, toward_viewer = view.project(vertices).T
+    source = int(np.argmax(toward_viewer - np.abs(right + 1.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AmbiguousTransportWarning)
+        distance = bundle.distance(source)
+        arrows = bundle.transport(source, bundle.frames[source, :, 0])
+        logarithm = bundle.log_map(source)
+    bands = np.floor(distance / 0.3) % 2
+    angles = np.arctan2(logarithm[:, 1], logarithm[:, 0])
+    sectors = np.floor(angles / (np.pi / 8)) % 2
+    figure, axes = tb.plot.canvas(1, 3, (4.4, 3.4))
+    _draw_mesh(axes[0, 0], view, vertices, faces, 0.25 + distance / distance.max() - 0.25 * bands)
+    _draw_mesh(axes[0, 2], view, vertices, faces, 0.3 + 0.5 * ((bands + sectors) % 2))
+    look = {"colorbar": False, "arrows": 350, "view": view, "axes": axes[0, 1]}
+    tb.plot.field(vertices, arrows, faces=faces, color=distance, **look)
+    titles = ("distance", "transport", "log_map: distance and direction")
+    for panel, title in zip(axes[0], titles, strict=True):
+        panel.scatter(
+            *view.project(vertices)[source, :2], s=60, color="white", ec="black", zorder=9
+        )
+        panel.set(aspect="equal", title=title)
+        panel.set_axis_off()
+    tb.plot.save(figure, FOLDER / "geodesics.png", dpi=100)
+
+
+def _draw_mesh(
+    axes: Any, view: tb.plot.View, vertices: np.ndarray, faces: np.ndarray, color: np.ndarray
+) -> None:
+    """Triangles, those in front last, in the mean colours of their corners."""
+    places = view.project(vertices)[faces]
+    order = np.argsort(places[:, :, 2].mean(axis=1))
+    polygons = PolyCollection(places[order, :, :2], cmap="viridis", linewidths=0.3, rasterized=True)
+    polygons.set(array=np.clip(color[faces[order]].mean(axis=1), 0.0, 1.0), edgecolor="face")
+    polygons.set_clim(0.0, 1.0)
+    axes.add_collection(polygons)
+    axes.autoscale_view()
+
+
+def directions() -> None:
+    """Smoothest crosses on a sphere and on a torus, of clouds, and lines along the curvature of a
+    mesh with two handles."""
+    fig, axes = tb.plot.canvas(1, 3, (4.4, 4.2))
+    sphere = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(4000, seed=0), dim=2)
+    illustrations.directions(
+        tb.smoothest_field(sphere, order=4),
+        count=500,
+        title="a cloud: smoothest crosses\n8 points of index 1/4",
+        axes=axes[0, 0],
+    )
+    torus = tb.TangentBundle.from_points(tb.manifolds.Torus(1.0, 0.4).sample(5000, seed=0), dim=2)
+    illustrations.directions(
+        tb.smoothest_field(torus, order=4, alignment=tb.directions.Curvature()),
+        count=600,
+        view=View(50, -60),
+        title="a cloud: crosses along the curvature\nno singular points",
+        axes=axes[0, 1],
+    )
+    vertices, faces = genus_two(0.05)
+    plate = tb.TangentBundle.from_mesh(vertices, faces)
+    illustrations.directions(
+        tb.smoothest_field(plate, order=2),
+        faces=faces,
+        count=700,
+        view=View(60, -70),
+        title="a mesh: smoothest lines\n4 points of index -1/2, two of them in front",
+        axes=axes[0, 2],
+    )
+    tb.plot.save(fig, FOLDER / "directions.png", dpi=100)
+
+
+def boundary() -> None:
+    """A field on half a torus and its three parts."""
+    domain = HalfTorus()
+    points = domain.sample(6000)
+    bundle = tb.TangentBundle.from_points(points, dim=2)
+    parts = domain.parts(points, NoFlow())
+    found = tb.helmholtz(bundle, bundle.to_coordinates(sum(parts)))
+    panels = {
+        "a field": sum(parts),
+        "gradient: all that flows out": bundle.to_ambient(found.gradient),
+        "rotational: stays inside": bundle.to_ambient(found.rotational),
+        "harmonic: runs around the tube": bundle.to_ambient(found.remainder),
+    }
+    fig, axes = tb.plot.canvas(1, 4, (3.6, 3.0))
+    for panel, (title, vectors) in zip(axes[0], panels.items(), strict=True):
+        tb.plot.field(
+            points,
+            vectors,
+            view=View(35, 70),
+            title=title,
+            arrows=260,
+            top=2.0,
+            colorbar=False,
+            axes=panel,
+        )
+    tb.plot.save(fig, FOLDER / "boundary.png", dpi=100)
+
+
 def save(fig: plt.Figure, name: str, dpi: int = 150) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     fig.savefig(FOLDER / f"{name}.png", dpi=dpi)
@@ -513,6 +725,10 @@ FIGURES: dict[str, Callable[[], None]] = {
     "smooth": smooth,
     "regrid": regrid,
     "decompose": decompose,
+    "geodesics": geodesics,
+    "soups": soups,
+    "directions": directions,
+    "boundary": boundary,
 }
 for paper_figure in paper_figures.FIGURES:
     FIGURES[paper_figure] = partial(save_paper_figure, paper_figure)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 SHARE_OF_CUT = 0.8
@@ -27,10 +26,13 @@ NUM_RAYS = 2880
 STEP = 0.02
 """Length of a step along a geodesic: Runge and Kutta's errors are below 1e-9."""
 
-NUM_SAMPLES = 16
-"""Samples of the fan that are looked at around each point."""
+CELL = 0.04
+"""Side of the cells in which geodesics of a fan are compared."""
 
-NEWTON_STEPS = 5
+CONVERGED = 1e-6
+"""Gap between the end of a geodesic and its point below which it is exact."""
+
+NEWTON_STEPS = 6
 """Corrections of the first direction and the length of geodesics."""
 
 
@@ -111,6 +113,7 @@ class Torus:
         angles, lengths = self._aim(points, start, angles, lengths)
         lengths[source] = 0.0
         ends = self._shoot(start, angles, lengths)
+        is_exact = np.linalg.norm(points - self._embed(ends[:, :2]), axis=1) < CONVERGED
         first_axis, second_axis = self._axes(start[None])
         beta = np.arctan2(vector @ second_axis[0], vector @ first_axis[0])
         size = np.linalg.norm(vector)
@@ -122,7 +125,7 @@ class Torus:
             transported=size * at_ends,
             distances=lengths,
             logarithms=lengths[:, None] * at_source,
-            is_within=is_shortest & (lengths > 0),
+            is_within=is_shortest & is_exact & (lengths > 0),
         )
 
     def _embed(self, parameters: np.ndarray) -> np.ndarray:
@@ -219,23 +222,46 @@ class Torus:
 
 
 class _Fan:
-    """Points along many geodesics ``(m, 3)``, with their first ``angles`` and ``lengths`` (m,)."""
+    """Points along many geodesics ``(m, 3)``, with their first ``angles`` and ``lengths`` (m,): of
+    the points in each cell of a grid, the one that is reached first."""
 
     def __init__(self, samples: np.ndarray, angles: np.ndarray, lengths: np.ndarray) -> None:
         self.angles = angles
-        self.lengths = lengths
-        self.tree = cKDTree(samples)
+        self.lengths = np.append(lengths, np.inf)
+        keys = _cell_keys(_cells(samples))
+        order = np.lexsort([lengths, keys])
+        self.keys, starts = np.unique(keys[order], return_index=True)
+        self.first_samples = order[starts]
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The angle and the length of the shortest geodesic that passes by each point."""
-        gaps, samples = self.tree.query(points, k=NUM_SAMPLES)
-        lengths = self.lengths[samples]
-        closest = np.where(lengths <= lengths.min(axis=1, keepdims=True) + 4 * STEP, gaps, np.inf)
-        best = np.take_along_axis(samples, closest.argmin(axis=1)[:, None], axis=1)[:, 0]
-        return self.angles[best], self.lengths[best]
+        """The angle and the length of the geodesic that first comes close to each point."""
+        samples = self._first_arrivals(points)
+        return self.angles[samples], self.lengths[samples]
 
     def is_shortest(self, points: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Whether no geodesic arrives at the points earlier than in these lengths."""
-        _, samples = self.tree.query(points, k=NUM_SAMPLES)
-        earliest = self.lengths[samples].min(axis=1)
-        return earliest > lengths - 4 * STEP
+        """Whether no geodesic arrives at the points earlier than in these lengths, but for the
+        size of cells."""
+        return self.lengths[self._first_arrivals(points)] > lengths - 3 * CELL
+
+    def _first_arrivals(self, points: np.ndarray) -> np.ndarray:
+        """Samples in the cell of each point and in those around it, whose lengths are least."""
+        best = np.full(len(points), len(self.angles))
+        cells = _cells(points)
+        for shift in np.ndindex(3, 3, 3):
+            keys = _cell_keys(cells + np.array(shift) - 1)
+            places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+            has_samples = self.keys[places] == keys
+            candidates = np.where(has_samples, self.first_samples[places], len(self.angles))
+            best = np.where(self.lengths[candidates] < self.lengths[best], candidates, best)
+        return best
+
+
+def _cells(points: np.ndarray) -> np.ndarray:
+    """The cells of a grid that points ``(m, 3)`` lie in, as integers."""
+    return np.floor(points / CELL).astype(np.int64)
+
+
+def _cell_keys(cells: np.ndarray) -> np.ndarray:
+    """One number for each cell."""
+    shifted = cells + 2**19
+    return (shifted[:, 0] << 40) + (shifted[:, 1] << 20) + shifted[:, 2]

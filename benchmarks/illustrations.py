@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.collections import LineCollection
 from scipy.sparse.csgraph import dijkstra
 
 from tangentbundle import Heat, TangentBundle
+from tangentbundle.directions import DirectionField
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.filters import Filter
 from tangentbundle.operators import Laplacian
 from tangentbundle.plot import View, canvas, field
 from tangentbundle.plot.fields import ARROW
 from tangentbundle.plot.style import LINES
+from tangentbundle.plot.surfaces import Surface
 from tangentbundle.plot.views import spacing, spread_out
 
 
@@ -37,7 +40,7 @@ def tangent_space(
     """
     frame = _frames(bundle)[point]
     vector = frame[:, 0] if vector is None else frame @ (frame.T @ np.asarray(vector, dtype=float))
-    return _tangent_planes(
+    return tangent_planes(
         bundle, [point], [vector], 1.6 * bundle.eps**0.5, {"x": point}, view or View(), axes
     )
 
@@ -71,7 +74,7 @@ def transport(
         [carried[k] for k in shown],
         {"i": start, "j": end},
     )
-    axes = _tangent_planes(bundle, rows, vectors, 0.6 * bundle.eps**0.5, names, view, axes)
+    axes = tangent_planes(bundle, rows, vectors, 0.6 * bundle.eps**0.5, names, view, axes)
     axes.plot(
         *view.project(np.asarray(bundle.points)[path])[:, :2].T,
         "-",
@@ -181,7 +184,7 @@ def transport_block(bundle: TangentBundle, i: int, j: int) -> np.ndarray:
     return bundle.connection.blocks(edge)[0].numpy()
 
 
-def _tangent_planes(
+def tangent_planes(
     bundle: TangentBundle,
     rows: Sequence[int],
     vectors: Sequence[np.ndarray],
@@ -215,4 +218,44 @@ def _tangent_planes(
     for name, row in names.items():
         place = view.project(points[row])[:2]
         axes.annotate(f"${name}$", place, (-9, -11), textcoords="offset points", fontsize=12)
+    return axes
+
+
+def directions(
+    direction_field: DirectionField,
+    *,
+    faces: np.ndarray | None = None,
+    count: int = 260,
+    length: float = 0.1,
+    view: View | None = None,
+    title: str = "",
+    axes: Any = None,
+) -> Any:
+    """Curves along the directions of a field on a surface in space, and its singular points, red
+    where the index is positive and blue where it is negative; returns axes.
+
+    ``length`` is that of a curve, in units of the size of the surface.
+    """
+    points = np.asarray(direction_field.bundle.points)
+    view = view or View()
+    axes = field(points, faces=faces, view=view, title=title, axes=axes)
+    surface = Surface.of(points, faces)
+    starts = points[spread_out(points, count)]
+    steps = 16
+    step = length * float(np.ptp(points, axis=0).max()) / (2 * steps)
+    branches = (direction_field.order + 1) // 2
+    curves = np.concatenate(
+        [
+            direction_field.streamlines(starts, branch=branch, steps=steps, step=step)
+            for branch in range(branches)
+        ]
+    )
+    is_visible = surface.visible(view, curves[:, steps])
+    lines = view.project(curves[is_visible])[..., :2]
+    axes.add_collection(LineCollection(list(lines), colors=LINES[3], linewidths=0.8, zorder=2))
+    singular = direction_field.singularities()
+    is_visible = surface.visible(view, singular.positions)
+    places = view.project(singular.positions[is_visible])
+    colors = np.where(singular.index[is_visible] > 0, "#d62728", "#1f77ff")
+    axes.scatter(*places[:, :2].T, c=colors, s=28, zorder=3, edgecolors="white", linewidths=0.6)
     return axes

@@ -64,6 +64,7 @@ def execute(source: Path, folder: Path) -> nbformat.NotebookNode:
         timeout=MAX_SECONDS,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )
     paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]

@@ -1,8 +1,8 @@
 """Code of the documentation: its blocks, and whether they print what the page says.
 
-A page's blocks run in order, in one folder that holds a copy of ``examples``. A Python block starts
-with nothing defined; the plain block after it is its output. A console block has commands after
-``$ `` and their output.
+A page's blocks run in order, in one folder that holds copies of ``examples`` and of trained
+weights. A Python block starts with nothing defined; the plain block after it is its output. A
+console block has commands after ``$ `` and their output.
 
 What is printed must be as on the page, up to spaces, but numbers may differ by one unit of their
 last digit on the page or by 1 % (other machines round differently), and numbers of seconds, such as

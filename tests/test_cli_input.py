@@ -132,14 +132,15 @@ def test_wind_as_speed_and_direction(folder):
     radians.rename(columns={"wspd": "ff [kn]", "wdir": "dd [rad]"}).to_csv(
         "radians.csv", index=False
     )
-    run("filter", "stations.csv", "--heat", 0.01, "-o", "smooth.csv")
+    run("filter", "stations.csv", "--heat", 0.01, "-o", "smooth.csv", "--digits", 16)
     a = pd.read_csv("smooth.csv")
     for name, options, turn in (
         ("guess", (), 180),
         ("named", ("--wind", "a,b"), 180),
         ("radians", (), np.pi),
     ):
-        run("filter", f"{name}.csv", "--heat", 0.01, "-o", "wind.csv", *options)
+        exact = ("--digits", 16, *options)
+        run("filter", f"{name}.csv", "--heat", 0.01, "-o", "wind.csv", *exact)
         before, b = pd.read_csv(f"{name}.csv"), pd.read_csv("wind.csv")
         speed, angle = b.iloc[:, 2], np.pi / turn * b.iloc[:, 3]
         assert [*b.columns] == [*before.columns]

@@ -26,13 +26,14 @@ LONG_PAGES = ["docs/results/README.md"]
 LONG = ("heat_flow", "transfer", "wind_map")
 FIRST_STEPS = [ROOT / "docs/start.md", ROOT / "README.md"]
 BIN = Path(sys.executable).parent
-IN_A_CLONE = ("make ", "source ")
-"""Commands that only make sense in a clone; `test_a_newcomer` runs them there."""
+IN_A_CLONE = ("make ", "source ", "python -m experiments ")
+"""Commands of a clone; `test_a_newcomer` runs those of the first pages."""
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for name in ("examples", "experiments/published/weights"):
+        shutil.copytree(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -1,6 +1,7 @@
 """Published benchmarks: what is scored, what methods see, and tables that hide nothing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ from typer.testing import CliRunner
 
 import tangentbundle as tb
 from experiments.command import app
-from experiments.published import BENCHMARKS, benchmark, graphuniverse, meshpde
+from experiments.published import BENCHMARKS, benchmark, graphuniverse, hills, meshpde
 from experiments.published.base import KINDS, stored_rows, table_of
 from experiments.published.graphuniverse import Batch, CommunityMixture, Graph
 from experiments.published.meshpde import LearnedLaplacian, MeshGraph, MeshSeries
+from experiments.published.trained import WEIGHTS, cards, load_trained
 from harness.ledger import key_of
 from tangentbundle.errors import InvalidInputError
 
@@ -26,28 +28,43 @@ ROOT = Path(__file__).parents[1]
 # MeshPDE.
 
 
-def sphere(n=120, seed=0):
-    vertices = tb.manifolds.Sphere(2).sample(n, seed=seed)
-    faces = ConvexHull(vertices).simplices.astype(np.int64)
-    inward = np.linalg.det(vertices[faces]) < 0
+def ellipsoid(n=120, axes=(1.0, 1.5, 0.6)):
+    """Vertices on a spiral, all normals outward."""
+    number = np.arange(n) + 0.5
+    height = 1 - 2 * number / n
+    angle = np.pi * (1 + 5**0.5) * number
+    radius = np.sqrt(1 - height**2)
+    points = np.stack([radius * np.cos(angle), radius * np.sin(angle), height], axis=1)
+    faces = ConvexHull(points).simplices.astype(np.int64)
+    inward = np.linalg.det(points[faces]) < 0
     faces[inward] = faces[inward][:, ::-1]
-    return vertices, faces
+    return points * axes, faces
+
+
+TIME_STEPS = {"heat": 2e-4, "wave": 1e-2}
+"""Of explicit steps, short enough for these meshes."""
+
+
+def ellipsoid_series(n, seed):
+    """A mesh of an ellipsoid, and both equations on it from five random fields."""
+    vertices, faces = ellipsoid(n)
+    graph = MeshGraph.of(vertices, faces)
+    arrays = {"vertices": vertices, "faces": faces}
+    start = np.random.default_rng(seed).random((5, n), dtype=np.float32).astype(float)
+    series = {}
+    for equation, dt in TIME_STEPS.items():
+        series[equation] = meshpde.simulate(graph, torch.from_numpy(start), equation, dt, arrays)
+    return MeshSeries(graph, series)
 
 
 def write_mesh(path, n, seed):
-    """A file of the benchmark with both equations, from the series themselves."""
-    vertices, faces = sphere(n, seed)
-    graph = MeshGraph.of(vertices, faces)
+    """Such a mesh as a file of the benchmark."""
+    vertices, faces = ellipsoid(n)
     arrays = {"vertices": vertices, "faces": faces}
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.rand(5, n, generator=generator, dtype=torch.float64)
-    for equation, dt in (("heat", 2e-3), ("wave", 2e-2)):
-        series = meshpde.simulate(graph, start, equation, dt, arrays)
-        arrays[f"{equation}_start"] = start.float().numpy()
-        arrays[f"{equation}_dt"] = dt
-        start_in_file = torch.from_numpy(arrays[f"{equation}_start"].astype(float))
-        series = meshpde.simulate(graph, start_in_file, equation, dt, arrays)
-        arrays[f"{equation}_end"] = series[:, -1].numpy()
+    for equation, fields in ellipsoid_series(n, seed).series.items():
+        arrays[f"{equation}_start"] = fields[:, 0].float().numpy()
+        arrays[f"{equation}_end"] = fields[:, -1].numpy()
+        arrays[f"{equation}_dt"] = TIME_STEPS[equation]
     np.savez(path, **arrays)
 
 
@@ -61,7 +78,8 @@ def meshes(tmp_path_factory):
 
 
 def test_cotangents_are_those_of_the_library():
-    vertices, faces = sphere()
+    """On a mesh that the library leaves as it is."""
+    vertices, faces = ellipsoid(axes=(1.0, 1.0, 1.0))
     operator = meshpde.CotangentLaplacian(MeshGraph.of(vertices, faces))
     library = tb.TangentBundle.from_mesh(vertices, faces).scalar().laplacian()
     x = torch.randn(120, 1, 2, dtype=torch.float64, generator=torch.manual_seed(0))
@@ -90,7 +108,7 @@ def test_with_the_generators_operator_nothing_is_left(meshes, equation):
 
 @pytest.mark.parametrize("unit", [1e-3, 1e3])
 def test_units_of_length_do_not_matter(unit):
-    vertices, faces = sphere()
+    vertices, faces = ellipsoid()
     net = LearnedLaplacian(seed=0)
     fields = torch.rand(3, 5, 120, dtype=torch.float64, generator=torch.manual_seed(0))
     predictions = []
@@ -137,7 +155,7 @@ def test_learned_laplacians_are_saved(tmp_path):
     net = LearnedLaplacian(hidden=5, constants=True, seed=3)
     tb.save(net, tmp_path / "net.safetensors")
     again = tb.load(tmp_path / "net.safetensors", allow=[LearnedLaplacian])
-    graph = MeshGraph.of(*sphere())
+    graph = MeshGraph.of(*ellipsoid())
     x = torch.rand(2, 120, dtype=torch.float64)
     torch.testing.assert_close(net(graph)(x), again(graph)(x), rtol=0, atol=0)
     assert torch.allclose(again(graph)(torch.ones_like(x)), torch.zeros_like(x), atol=1e-10)
@@ -156,6 +174,69 @@ def test_a_damaged_mesh_is_refused(meshes, tmp_path):
     np.savez(tmp_path / "urn.npz", **arrays)
     with pytest.raises(InvalidInputError, match="wave series end elsewhere"):
         meshpde.load_mesh(tmp_path / "urn.npz")
+
+
+# Trained weights.
+
+CARDS = cards()
+
+
+def test_every_file_of_weights_has_a_card():
+    files = {path.name for path in WEIGHTS.glob("*.safetensors")}
+    assert files == {card["file"] for card in CARDS.values()}
+    assert sum(path.stat().st_size for path in WEIGHTS.iterdir()) < 5_000_000
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_cards_have_the_numbers_of_the_table(name):
+    """The scores of the seed of the card."""
+    card = CARDS[name]
+    chosen = benchmark(card["benchmark"])
+    rows = []
+    for row in stored_rows(chosen):
+        keys = ("method", "seed", "setting")
+        if all(row.get(key) == card.get(key) for key in keys):
+            rows.append(row)
+    (row,) = rows
+    for key, value in card["scores"].items():
+        assert row[key] == pytest.approx(value, rel=1e-2)
+
+
+@pytest.mark.parametrize("equation", meshpde.ORDERS)
+def test_weights_of_meshpde(equation):
+    """The number of the card on an ellipsoid, where the cotangent Laplacian has 8 and 29."""
+    net = load_trained("meshpde")
+    mesh = ellipsoid_series(300, 0)
+    series = mesh.series[equation]
+    with torch.no_grad():
+        predicted = meshpde.predict(
+            net(mesh.graph), series[:, : meshpde.GIVEN], meshpde.ORDERS[equation], meshpde.STEPS
+        )
+    score = float(meshpde.rollout_scores(predicted, series[:, meshpde.GIVEN :]).mean())
+    assert score == pytest.approx(CARDS["meshpde"]["part_scores"][equation], rel=1e-2)
+
+
+def test_weights_of_graphuniverse():
+    """The number of the card on ten graphs."""
+    net = load_trained("graphuniverse")
+    path = WEIGHTS / "graphuniverse-part.npz"
+    with np.load(path) as stored:
+        posterior = torch.from_numpy(stored["posterior"].astype(np.float32))
+    graphs = graphuniverse.read_graphs(path)
+    own = posterior.split([len(graph.labels) for graph in graphs])
+    known = [replace(graph, posterior=part) for graph, part in zip(graphs, own, strict=True)]
+    recipe = graphuniverse.RECIPES[CARDS["graphuniverse"]["method"]]
+    expected = CARDS["graphuniverse"]["part_scores"]["accuracy"]
+    assert graphuniverse.accuracy(recipe, net, known) == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.AccuracyWarning")
+def test_weights_of_hills():
+    """The numbers of the card on two episodes."""
+    net = load_trained("hills")
+    episodes = hills.read_episodes(WEIGHTS / "hills-part.npz")
+    scores = hills.scores_of(net, [hills.Scene.of(episode, "cpu") for episode in episodes])
+    assert scores == pytest.approx(CARDS["hills"]["part_scores"], rel=5e-3)
 
 
 # GraphUniverse.

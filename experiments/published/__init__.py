@@ -16,11 +16,13 @@ from .base import Benchmark
 from .graphuniverse import GraphUniverseChallenge
 from .hills import ObjectsOnHills
 from .meshpde import MeshPDE
+from .stations import WindStations
 
 BENCHMARKS: dict[str, type[Benchmark]] = {
     "meshpde": MeshPDE,
     "graphuniverse": GraphUniverseChallenge,
     "hills": ObjectsOnHills,
+    "stations": WindStations,
 }
 """The benchmarks by name."""
 

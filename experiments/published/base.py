@@ -69,6 +69,12 @@ class Benchmark(ABC):
     def run(self, task: Task) -> list[Row]:
         """The rows of one task."""
 
+    @classmethod
+    def make_data(cls, folder: Path, source: Path | None) -> None:
+        """Make the files of the benchmark in a folder, from those of a source where it needs
+        them."""
+        raise InvalidInputError(f"the files of {cls.name} are not made here. {cls.data_source}")
+
     def file(self, name: str) -> Path:
         """A file of the data."""
         if self.data is None:

@@ -20,7 +20,6 @@ whose output is added to its logarithm.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -555,7 +554,13 @@ class GraphUniverseChallenge(Benchmark):
         Score("mid", "mid homophily"),
         Score("high", "high homophily"),
     )
-    data_source = "Make them with python -m experiments.published.graphuniverse FOLDER."
+    data_source = "Make them with python -m experiments.published.make graphuniverse FOLDER."
+
+    @classmethod
+    def make_data(cls, folder: Path, source: Path | None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for setting in SETTINGS:
+            write_graphs(folder / f"{setting}.npz", generate(setting))
 
     def tasks(self, full: bool) -> list[Task]:
         tasks: list[Task] = [{"setting": setting, "method": "no network"} for setting in SETTINGS]
@@ -620,14 +625,3 @@ class GraphUniverseChallenge(Benchmark):
             "seconds": seconds,
         }
         return [row]
-
-
-def write_all(folder: Path) -> None:
-    """Generate the graphs of all settings of the table, some minutes each."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for setting in SETTINGS:
-        write_graphs(folder / f"{setting}.npz", generate(setting))
-
-
-if __name__ == "__main__":
-    write_all(Path(sys.argv[1]))

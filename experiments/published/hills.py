@@ -21,7 +21,6 @@ learn is *where*, which the directions say.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -572,7 +571,13 @@ class ObjectsOnHills(Benchmark):
         Score("nll", "NLL, thousandths"),
         Score("rmse", "RMSE of directions"),
     )
-    data_source = "Make them with python -m experiments.published.hills FOLDER (needs pyvista)."
+    data_source = (
+        "Make them with python -m experiments.published.make hills FOLDER (needs pyvista)."
+    )
+
+    @classmethod
+    def make_data(cls, folder: Path, source: Path | None) -> None:
+        write_episodes(folder)
 
     def tasks(self, full: bool) -> list[Task]:
         limits = {} if full else {"episodes": 2}
@@ -605,7 +610,3 @@ class ObjectsOnHills(Benchmark):
             "seconds": seconds,
         }
         return [row]
-
-
-if __name__ == "__main__":
-    write_episodes(Path(sys.argv[1]))

@@ -14,7 +14,7 @@ from mkdocs.structure.pages import Page
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PAGE = "benchmarks.md"
-ASKED = re.compile(r"<!-- table: (?P<name>\w+) -->")
+ASKED = re.compile(r"<!-- benchmark: (?P<name>\w+) -->")
 """Where a page shows the table of a result."""
 
 MAX_ROWS = 24

@@ -53,7 +53,7 @@ def pattern(message: ast.expr) -> str:
 @cache
 def messages() -> dict[str, list[str]]:
     """What is printed with each warning class, as the sources have it."""
-    found = defaultdict(list)
+    texts = defaultdict(list)
     for path in sorted(SOURCES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             is_warning = (
@@ -66,8 +66,8 @@ def messages() -> dict[str, list[str]]:
             if is_warning:
                 text = pattern(node.args[0])
                 if re.search(r"[a-z]{4}", text):
-                    found[node.args[1].id].append(text)
-    return found
+                    texts[node.args[1].id].append(text)
+    return texts
 
 
 def details(name: str) -> str:

@@ -57,7 +57,7 @@ def forecast(
             future, used = _forecasted(field, estimator, horizon)
     if future.times is not None:
         first, last = future.times[[0, -1]].astype("datetime64[m]")
-        result.add("period", f"{first} to {last}")
+        result.add("period", f"{first} to {last}".replace("T", " "))
     result.add("training", f"{len(field)} fields; the forecast starts from the last {used}")
     result.add("steps", str(horizon), horizon=horizon)
     assert future.std is not None
@@ -74,12 +74,16 @@ def forecast(
 
 
 def _new_forecaster(field: tb.io.Field, dim: int | None) -> tb.FieldForecaster:
-    """Create a forecaster for the space and the calendar of a field."""
+    """Create a forecaster for the space and the calendar of a field; on the globe it knows which
+    way east and the poles are."""
     from tangentbundle.timeline import calendar_period
 
+    manifold = field.space.manifold
+    if isinstance(field.space, tb.spaces.Globe):
+        manifold = tb.earth.Earth()
     return tb.FieldForecaster(
         dim=dim or field.space.dim,
-        manifold=field.space.manifold,
+        manifold=manifold,
         period=calendar_period(field.times),
     )
 

@@ -149,7 +149,7 @@ class _LinearFlow(Flow):
 
 @threads_by_size
 def singular_points(
-    bundle: TangentBundle, field: Array, *, order: int = 1, euler: int | None = None
+    bundle: TangentBundle, field: Array, *, euler: int | None = None
 ) -> SingularPoints:
     r"""Zeros of a field ``(n, 2, 1)`` on a surface, each with the sign of :math:`\det \nabla v` as
     its index.
@@ -161,9 +161,6 @@ def singular_points(
     on surfaces with a boundary, there is no warning; ``check`` of the result says what was
     compared.
 
-    With an ``order`` n the field are the powers of directions with n representatives, of
-    ``bundle.power(n)``, and indices are multiples of 1/n.
-
     >>> import numpy as np, tangentbundle as tb
     >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
     >>> height = bundle.to_coordinates(np.tile([0.0, 0.0, 1.0], (2000, 1)))  # a source and a sink
@@ -174,7 +171,7 @@ def singular_points(
         raise InvalidInputError(
             f"singular points are found on surfaces, d = 2, and here d = {bundle.dim}."
         )
-    flow = _LinearFlow(bundle, field, order)
+    flow = _LinearFlow(bundle, field, order=1)
     radius = bundle.eps**0.5
     steps, determinants = flow.steps_to_zeros()
     distances = torch.linalg.vector_norm(steps, dim=1)
@@ -189,8 +186,6 @@ def singular_points(
     nearest_first = candidates[distances[candidates].argsort(stable=True)]
     distinct = _distinct(nearest_first, zeros, determinants.sign(), radius)
     index = determinants[distinct].sign().long().numpy()
-    if flow.order > 1:
-        index = index / flow.order
     check = check_indices(bundle, index, euler)
     return SingularPoints(
         positions=zeros[distinct].numpy(), index=index, euler=check.euler, check=check.text

@@ -177,11 +177,12 @@ def _triangles(bundle: TangentBundle, frames: np.ndarray, signs: np.ndarray | No
     """The triangles of a mesh, or those between the points of a cloud, in the orientation ``signs``
     (n,) of the frames, if they have one."""
     mesh = bundle.weights.mesh
-    if mesh is None:
+    intrinsic = bundle.weights.intrinsic
+    if mesh is None or intrinsic is None:
         corners = cloud_triangles(bundle.cloud, frames, signs)
     else:
         assert signs is not None, "meshes are oriented"
-        corners = mesh_triangles(bundle.cloud, mesh, signs)
+        corners = mesh_triangles(bundle.cloud, mesh.faces, intrinsic.senses, signs)
     return Triangles(host(bundle.cloud.points), corners)
 
 
@@ -204,11 +205,16 @@ def harmonic_fields(bundle: TangentBundle, *, boundary: BoundaryCondition | None
     signs = host(orientation(bundle))
     frames = _frames(bundle)
     triangles = _triangles(bundle, frames, signs)
-    basis = harmonic_basis(triangles, frames, condition)
-    areas = triangles.areas_of_points()
-    roots = np.sqrt(np.repeat(areas / areas.sum(), 2))[:, None]
+    rough = harmonic_basis(triangles, frames, condition)
+    if not rough.shape[1]:
+        return bundle.kind.wrap(torch.zeros(bundle.num_points, 2, 0, dtype=bundle.kind.dtype))
+    potentials = TrianglePotentials(triangles, frames, condition)
+    split = TriangleSplit(FieldMaps(bundle, None), potentials, torch.device("cpu"))
+    along_curve = torch.from_numpy(rough).unflatten(0, (-1, 2))
+    basis = host(split(along_curve, tol=1e-7).remainder.flatten(0, 1))  # what means left
+    roots = np.sqrt(np.repeat(potentials.mass, 2))[:, None]
     vectors, values, _ = np.linalg.svd(roots * basis, full_matrices=False)
-    if len(values) and values[-1] < INDEPENDENT * values[0]:
+    if values[-1] < INDEPENDENT * values[0]:
         raise RankDeficientError(
             f"{len(values)} harmonic fields of the triangles are not independent at their corners: "
             "the surface is too coarse for its holes. Use more points."

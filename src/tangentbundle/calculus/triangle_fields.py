@@ -24,7 +24,6 @@ from torch import Tensor
 from ..arrays import host
 from ..errors import RankDeficientError
 from ..geometry.cloud import PointCloud
-from ..geometry.mesh import Triangulation
 from ..geometry.triangulation import triangulate
 from ..memory import require_memory
 from ..operators.poisson import Components, DirectPoisson
@@ -257,12 +256,14 @@ class TriangleSplit(Split):
         return potentials, self.maps.images(potentials)
 
 
-def mesh_triangles(cloud: PointCloud, mesh: Triangulation, signs: np.ndarray) -> np.ndarray:
-    """The triangles of a mesh as numbers along the curve, in the orientation of frames with
-    ``signs`` (n,)."""
+def mesh_triangles(
+    cloud: PointCloud, faces: np.ndarray, senses: np.ndarray, signs: np.ndarray
+) -> np.ndarray:
+    """The triangles ``faces`` (f, 3) of a mesh as numbers along the curve, in the orientation of
+    frames with ``signs`` (n,); ``senses`` (n,) say which frames see them from behind."""
     order = host(cloud.curve_order)
-    corners = np.argsort(order)[mesh.faces]
-    is_turned = (signs * mesh.intrinsic.senses[order])[corners[:, 0]] < 0
+    corners = np.argsort(order)[faces]
+    is_turned = (signs * senses[order])[corners[:, 0]] < 0
     corners[is_turned] = corners[is_turned, ::-1]
     return corners
 

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from ..arrays import Array, float_tensor, positive_integer
 from ..bundle import TangentBundle
-from ..calculus import SingularPoints, singular_points, streamlines
+from ..calculus import SingularPoints, streamlines
 from ..calculus.powers import power_of_vectors, representatives
 from ..errors import ShapeError
 from ..parallel import threads_by_size
-from .triangles import singular_triangles
+from .triangles import TriangleConnection, singular_triangles
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,11 +94,11 @@ class DirectionField:
         r"""The points where the field has no direction, with their indices, multiples of 1/n.
 
         The index is the number of turns of the directions along a small loop around the point,
-        counted with respect to the surface. On closed surfaces the indices sum to the Euler
-        characteristic. On a mesh they are counted on each triangle, and the sum is exact. On a
-        cloud they are the zeros of linear fits of the powers, which resolve neither multiple zeros
-        nor those closer than half a radius; the sum is compared with ``euler``, or with
-        ``calculus.euler_characteristic(bundle)``, and an ``AccuracyWarning`` says if it differs.
+        counted with respect to the surface. The loops are triangles, of the mesh or between the
+        points of a cloud, and on closed surfaces the indices sum to the Euler characteristic
+        exactly. The sum is compared with ``euler``, or with
+        ``calculus.euler_characteristic(bundle)``; an ``AccuracyWarning`` says if they differ, as
+        between points that form no surface.
 
         >>> import tangentbundle as tb
         >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))
@@ -106,12 +106,14 @@ class DirectionField:
         >>> index.tolist()
         [0.5, 0.5, 0.5, 0.5]
         """
-        triangles = self.bundle.weights.intrinsic
-        if triangles is not None:
-            return singular_triangles(
-                self.bundle, triangles, self._powers(), order=self.order, euler=euler
-            )
-        return singular_points(self.bundle, self.powers, order=self.order, euler=euler)
+        intrinsic = self.bundle.weights.intrinsic
+        if intrinsic is None:
+            triangles = TriangleConnection.of_cloud(self.bundle)
+        else:
+            triangles = TriangleConnection.of_mesh(self.bundle, intrinsic)
+        return singular_triangles(
+            self.bundle, triangles, self._powers(), order=self.order, euler=euler
+        )
 
     def streamlines(self, starts: Array, *, branch: int = 0, **options: Any) -> Array:
         """Lines ``(m, 2 steps + 1, D)`` along one of the directions at each place, with their

@@ -1,5 +1,5 @@
-"""What both field estimators share: checks of points and vectors, tangent spaces, units, and the
-way back."""
+"""What both field estimators share: tangent spaces, units, the fit of a model, and the way
+back."""
 
 from __future__ import annotations
 
@@ -10,37 +10,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy.special import gammaincinv, ndtri
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import ArrayKind, finite, float_tensor, host, outside_functional_transform
-from ..errors import (
-    NO_EXAMPLE,
-    DeviceError,
-    InvalidInputError,
-    NoInformationWarning,
-    NotTangentWarning,
-    Remedy,
-    ShapeError,
-    SuspiciousDataWarning,
-    TooFewPointsError,
-    warn,
-)
+from ..arrays import finite, float_tensor, host
+from ..errors import NO_EXAMPLE, InvalidInputError, NoInformationWarning, Remedy, warn
 from ..parallel import one_thread, threads_by_size
+from .calibration import calibration
 from .history import History
+from .inputs import check_tangent, of_kind, validated
 from .observations import JITTER, Observations, Places, known_variances
 from .prediction import Model, Prediction
 from .spectral import SpectralFilter
 from .stacking import Mixture, Stack, compared_densities, default_models
 from .tangents import TangentSpaces
-
-ONE_SIGMA = 0.6827
-"""The share of normal errors within one standard deviation."""
-
-CALIBRATION_RANGE = 1 / 3, 3.0
-"""Standard deviations are corrected by such factors at most: left-out errors of measurements say
-little about a field that is known much better than these."""
 
 
 @dataclass(eq=False, repr=False)
@@ -71,7 +54,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         ``noise_std`` is the known standard deviation of the noise of each component: a number or
         ``(n,)``. Without it one level for all points is estimated.
         """
-        points, vectors = _validated(self, X, y, self.on_devices)
+        points, vectors = validated(self, X, y, self.on_devices)
         further_points, history = self._context(points)
         self.spaces_ = TangentSpaces.of(
             np.concatenate([points, further_points]), self.dim, self.manifold
@@ -254,127 +237,3 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     def _context(self, points: np.ndarray) -> tuple[np.ndarray, History | None]:
         """Further points of the manifold ``(s, D)``, without vectors, and past fields."""
         return points[:0], None
-
-
-def calibration(errors: np.ndarray, variances: np.ndarray, dim: int) -> float:
-    """By which to multiply standard deviations so that 68 % of vectors lie as near to their
-    predictions as those of a normal distribution of ``dim`` components do.
-
-    Errors and variances of vectors are ``(m, D)``. It does not depend on the choice of axes.
-    """
-    sizes = np.sqrt(np.square(errors).sum(axis=1) / variances.sum(axis=1))
-    expected = np.sqrt(2 * gammaincinv(dim / 2, ONE_SIGMA) / dim)
-    low, high = CALIBRATION_RANGE
-    return float(np.clip(np.quantile(sizes, ONE_SIGMA) / expected, low, high))
-
-
-def of_kind(values: Any, name: str = "the input", alternative: str = "") -> tuple[Any, ArrayKind]:
-    """Tensors as arrays, all else as it is, and the kind that answers have.
-
-    ``alternative`` says what computes on other devices.
-    """
-    if isinstance(values, torch.Tensor):
-        tensor, kind = float_tensor(values, name)
-        outside_functional_transform(tensor, name)
-        if kind.device.type != "cpu":
-            raise DeviceError(
-                f"expected {name} on the CPU, where this model computes, got a tensor on "
-                f"{kind.device}. Move all inputs there, x.cpu(){alternative}."
-            )
-        return tensor.detach().cpu().numpy(), kind
-    # tables have one dtype for each column
-    dtypes: Any = getattr(values, "dtypes", getattr(values, "dtype", None))
-    single = all(dtype == np.float32 for dtype in np.atleast_1d(dtypes))
-    return values, ArrayKind(False, torch.float32 if single else torch.float64, torch.device("cpu"))
-
-
-def _validated(
-    estimator: FieldEstimator, X: Any, y: Any, alternative: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Points and vectors ``(n, D)`` as arrays, or a named error."""
-    for name, values in (("points", X), ("vectors", y)):
-        if isinstance(values, torch.Tensor):
-            outside_functional_transform(values, name)
-    X = of_kind(X, "points", alternative)[0]
-    y = of_kind(y, "vectors", alternative)[0]
-    if y is None:
-        raise InvalidInputError(
-            "requires y to be passed, but the target y is None: give vectors (n, D)."
-        )
-    floats = {"dtype": np.float64, "ensure_all_finite": False}
-    X, y = validate_data(
-        estimator, X, y, validate_separately=(floats, floats | {"ensure_2d": False})
-    )
-    if len(X) != len(y):
-        raise ShapeError(f"points and vectors must be equally many, got {len(X)} and {len(y)}.")
-    if y.shape != X.shape:
-        raise ShapeError(
-            f"vectors must be ambient, one (D,) for each point: y of shape {X.shape}, got "
-            f"{y.shape}. Turn components of another frame (zonal and meridional wind) into "
-            "ambient vectors first."
-        )
-    if len(X) < 3:
-        raise TooFewPointsError(
-            f"a field needs at least 3 points, got {len(X)} sample(s) (n_samples={len(X)})."
-        )
-    for name, values in (("points", X), ("vectors", y)):
-        finite(float_tensor(values, name)[0], name)
-        size = float(np.abs(values).max())
-        if size != 0.0 and not 1e-150 < size < 1e150:
-            raise InvalidInputError(
-                f"{name} are of size {size:.3g}, whose square is out of range. Rescale them."
-            )
-    _warn_of_outliers(X)
-    return X, y
-
-
-def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
-    """Warn of points that lie so many times further from the median point than half of them."""
-    distances = np.linalg.norm(X - np.median(X, axis=0), axis=1)
-    far = np.flatnonzero(distances > ratio * np.median(distances))
-    if len(far) and np.median(distances) > 0:
-        warn(
-            f"{len(far)} of {len(X)} points (first: {far[0]}, counted from 0) lie more than "
-            f"{ratio:.0f} times as far from the centre as half of the points do, and determine "
-            "the scale of the fit. Remove them, or check the units.",
-            SuspiciousDataWarning,
-            point=far[0],
-        )
-
-
-def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
-    """The share of the vectors' energy off the tangent spaces; refused if nothing else is left."""
-    total = float(np.square(y).sum())
-    share = 1.0 - float(np.square(coordinates).sum()) / total if total > 0 else 0.0
-    d, D = coordinates.shape[-1], y.shape[-1]
-    if share > 1 - 0.02 * d / D:
-        raise InvalidInputError(
-            f"{share:.1%} of the vectors' energy is normal to the tangent spaces: there is no "
-            "tangent field to learn. Are they ambient vectors, in the order of the points?"
-        )
-    if share > 1 - 0.5 * d / D:
-        warn(
-            f"{share:.0%} of the vectors' energy is normal to the tangent spaces. Are they ambient "
-            "vectors, in the order of the points? Is the dimension right?",
-            NotTangentWarning,
-        )
-    return share
-
-
-def share(level: Any) -> float:
-    """The level of an interval, checked."""
-    if not (isinstance(level, (int, float)) and 0 < level < 1):
-        raise InvalidInputError(
-            f"level must be a share between 0 and 1, such as 0.9, got {level!r}."
-        )
-    return float(level)
-
-
-def tail(level: float, residuals: np.ndarray) -> float:
-    """Half the width of a central interval: the conformal quantile of standardised residuals, or
-    the Gaussian one."""
-    sizes = np.sort(np.abs(np.ravel(residuals)))
-    rank = int(np.ceil((len(sizes) + 1) * level))
-    if rank > len(sizes):
-        return float(ndtri((1 + level) / 2))
-    return float(sizes[rank - 1])

@@ -34,7 +34,7 @@ from ..nn.base import generator
 from ..operators import SquareOperator, join
 from ..parallel import threads_by_size
 from ..training import fit
-from .base import of_kind
+from .inputs import of_kind
 
 CLOUDS_FOR_DIMENSION = 25
 """So many clouds tell the dimension of all."""

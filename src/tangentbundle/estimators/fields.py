@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import float_tensor, points_array
 from ..errors import InvalidInputError, ShapeError
-from .base import FieldEstimator, share, tail
+from .base import FieldEstimator
+from .calibration import share, tail
 from .history import History
 from .spectral import FilteredField, SpectralFilter
 

@@ -92,10 +92,10 @@ def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) 
 def gaspari_cohn(z: Tensor) -> Tensor:
     """The compactly supported correlation of Gaspari and Cohn, equation (4.10): one at 0, zero from
     2 on."""
-    near = 1 + z.square() * (-5 / 3 + z * (5 / 8 + z * (1 / 2 - z / 4)))
+    within_one = 1 + z.square() * (-5 / 3 + z * (5 / 8 + z * (1 / 2 - z / 4)))
     w = z.clamp(1.0, 2.0)
     far = 4 + w * (-5 + w * (5 / 3 + w * (5 / 8 + w * (-1 / 2 + w / 12)))) - 2 / (3 * w)
-    return torch.where(z < 1, near, torch.where(z < 2, far, torch.zeros_like(z)))
+    return torch.where(z < 1, within_one, torch.where(z < 2, far, torch.zeros_like(z)))
 
 
 @dataclass(frozen=True)

@@ -103,11 +103,11 @@ class LinearForecast(FittedMethod):
         truth = self.record.anomalies[origins + lead]
         penalties = self.method.penalties
         forecasts = np.zeros((len(penalties), *truth.shape))
-        parts = np.arange(PARTS)
+        numbers = np.arange(PARTS)
         gap = int(np.ceil((lead + window - 1) / max(moments.counts[0], 1)))
         for first in range(0, PARTS, 2):
             is_held_out = (part_of == first) | (part_of == first + 1)
-            chosen = (parts < first - gap) | (parts > first + 1 + gap)
+            chosen = (numbers < first - gap) | (numbers > first + 1 + gap)
             if moments.targets[chosen, lead - 1].sum() < MIN_TARGETS:
                 return None
             held_out = origins[is_held_out]

@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError, warn
-from ..estimators.base import check_tangent, of_kind, share, tail
+from ..estimators.calibration import share, tail
 from ..estimators.history import checked_fields
+from ..estimators.inputs import check_tangent, of_kind
 from ..estimators.tangents import TangentSpaces
 from ..parallel import threads_by_size
 from ..timeline import Clock

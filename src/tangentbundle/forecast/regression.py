@@ -42,11 +42,11 @@ class Moments:
     """
 
     def __init__(self, record: Record, features: Features, origins: np.ndarray, leads: int) -> None:
-        parts = np.array_split(origins, PARTS)
+        origins_of_parts = np.array_split(origins, PARTS)
         self.origins = origins
-        self.counts = np.array([len(part) for part in parts])
+        self.counts = np.array([len(part) for part in origins_of_parts])
         self.part_of = np.repeat(np.arange(PARTS), self.counts)
-        self._sums = [_PartSums(record, features, part, leads) for part in parts]
+        self._sums = [_PartSums(record, features, part, leads) for part in origins_of_parts]
         self.targets = np.array([sums.targets for sums in self._sums])
 
     def coefficients(

@@ -102,14 +102,14 @@ class Surroundings:
         identity = np.eye(direction.shape[1])[None, None]
         axis = direction[:, None, :]
         along = np.einsum("nka,na->nk", self.steps, direction)
-        one = np.ones_like(along)
-        scalars = (one, along, np.square(along), np.square(self.steps).sum(axis=2))
+        ones = np.ones_like(along)
+        scalars = (ones, along, np.square(along), np.square(self.steps).sum(axis=2))
         products = [(scalar, identity) for scalar in scalars]
         products += [(scalar, _outer(axis, axis)) for scalar in scalars]
-        for scalar in (one, along):
+        for scalar in (ones, along):
             products.append((scalar, _outer(axis, self.steps)))
             products.append((scalar, _outer(self.steps, axis)))
-        products.append((one, _outer(self.steps, self.steps)))
+        products.append((ones, _outer(self.steps, self.steps)))
         matrices = []
         for weights in self._pattern_weights():
             for scalar, matrix in products:

@@ -96,9 +96,10 @@ class Diffusion:
 
     @cached_property
     def _volumes(self) -> np.ndarray:
-        """The volume of the manifold around each point, in mean volumes, ``(n,)``."""
-        masses = host(self.bundle.sorted_masses())
-        return masses / masses.mean()
+        """The volume around each point, in mean volumes, ``(n,)``: heat leaves it at the rate of
+        one over the squared distance to its neighbours."""
+        volumes = self.equation.decay ** (-self.bundle.dim / 2)
+        return volumes / volumes.mean()
 
     @cached_property
     def equation(self) -> HeatEquation:

@@ -78,10 +78,22 @@ class Transport:
     def maps(self, rows: np.ndarray, heat: np.ndarray) -> np.ndarray:
         """Orthogonal maps ``(n, d, d)`` of coordinates at one source ``(1,)``, with its ``heat``
         (n,), to all points; zero where it is not connected."""
-        at_source = self._oriented(rows, np.eye(self.diffusion.bundle.dim)[None])
-        maps = self._frames(rows, at_source, heat) @ at_source[0].T
-        maps[rows] = np.eye(self.diffusion.bundle.dim)
+        dim = self.diffusion.bundle.dim
+        if dim == 2 and self.orientation is not None:
+            maps = self._turns(rows, self.orientation)
+        else:
+            at_source = self._oriented(rows, np.eye(dim)[None])
+            maps = self._frames(rows, at_source, heat) @ at_source[0].T
+        maps[rows] = np.eye(dim)
         return maps
+
+    def _turns(self, rows: np.ndarray, orientation: np.ndarray) -> np.ndarray:
+        """The maps ``(n, 2, 2)`` on surfaces with an ``orientation`` (n,): the first axis of the
+        source, and the vector perpendicular to it on the same side."""
+        first = self._directions_of_heat(rows, np.eye(2)[None, :, :1])[:, :, 0]
+        senses = orientation * orientation[rows]
+        second = senses[:, None] * np.stack([-first[:, 1], first[:, 0]], axis=1)
+        return np.stack([first, second], axis=2)
 
     def _frames(self, rows: np.ndarray, at_sources: np.ndarray, heat: np.ndarray) -> np.ndarray:
         """Orthonormal frames ``(n, d, d)`` from those at the sources ``(s, d, d)``, whose ``heat``
