@@ -399,3 +399,28 @@ def test_an_interrupt_leaves_nothing(number, code, folder, monkeypatch):
             signal.signal(n, handler)
     assert Path("out.csv").read_text() == "old"
     assert sorted(p.name for p in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
+def test_figures_for_papers(suffix, folder):
+    """On a map and in space; other formats are refused before any work is done."""
+    for file in ("stations.csv", "field.csv"):
+        command = ("filter", file, "--heat", 0.01, "-o", "out.csv")
+        found = told(*command, "--figure", f"a.{suffix}")
+        assert f"a.{suffix}" in found["files"]
+        content = (folder / f"a.{suffix}").read_bytes()
+        assert content.startswith((b"%PDF", b"<?xml", b"\x89PNG")) and len(content) > 5000
+    assert "Change the suffix" in run(*command, "--figure", "a.gif", code=2).stderr
+
+
+def test_a_file_alone_is_inspected(folder):
+    alone = run("stations.csv").stdout
+    assert alone.startswith("stations.csv holds 76 places")
+    assert "tangentbundle denoise stations.csv -o stations_clean.csv" in alone
+    assert "no such file: none.csv" in run("none.csv", code=2).stderr
+    assert "No such command" in run("nonsense", code=2).stderr
+
+
+def test_help_begins_with_questions():
+    text = run("--help").stdout
+    assert text.index("What is in my file?") < text.index("--version")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from tool import run
 
-from tangentbundle.errors import InvalidInputError, MissingColumnsError
+from tangentbundle.errors import InvalidInputError, MissingColumnsError, UnitsError
 from tangentbundle.io import Request, read_field
 from tangentbundle.layout import Layout
 
@@ -108,3 +108,25 @@ def test_interpolated_and_forecast_series_are_long_tables(cases, tmp_path):
     assert list(future.columns) == ["Tag", "Station", "lat", "lon", "u", "v"]
     assert list(future["Tag"].unique()) == ["10.02.2026", "11.02.2026"]
     assert set(future["Station"]) < set(office.STATIONS)
+
+
+def test_degrees_may_have_minutes_and_sides(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("lat,lon,u,v\n48°30'N,11°15'W,1,2\n10.5S,20.25E,1,2\n0,0,1,3\n")
+    expected = [[48.5, -11.25], [-10.5, 20.25], [0, 0]]
+    assert read_field(path).space.coordinates.tolist() == expected
+
+
+def test_directions_in_tens_of_degrees_are_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("lat,lon,Wind Spd (km/h),Wind Dir (10s deg)\n1,2,3,25\n2,3,4,26\n3,1,5,5\n")
+    with pytest.raises(UnitsError, match="tens of degrees"):
+        read_field(path)
+
+
+def test_words_of_networks_for_missing_numbers(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"S{k},2026-01-0{d},{k},{k * k},{10 * k},3\n" for d in (1, 2) for k in range(5))
+    path.write_text("station,valid,lat,lon,drct,sknt\n" + rows.replace("30,3\n", "M,M\n"))
+    field = read_field(path)
+    assert field.units == "kt" and field.values.shape == (2, 4, 2)

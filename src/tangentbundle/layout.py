@@ -34,7 +34,21 @@ FRACTION = {sign: re.compile(rf"[+-]?\d*\{sign}\d+(?:[eE][+-]?\d+)?") for sign i
 GROUPED = {sign: re.compile(rf"[+-]?\d{{1,3}}(?:{re.escape(sign)}\d{{3}})+") for sign in GROUPING}
 """A whole number in groups of three digits."""
 
-UNITS = ("deg", "degree", "degrees", "grad", "rad", "°c", "c", "k", "hpa", "pa", "%", "mm", "utc")
+UNITS: tuple[str, ...] = (
+    "deg",
+    "degree",
+    "degrees",
+    "grad",
+    "rad",
+    "°c",
+    "c",
+    "k",
+    "hpa",
+    "pa",
+    "%",
+    "mm",
+    "utc",
+)
 UNITS += ("degrees_north", "degrees_east", "°n", "°e", "°", "-", "kt", "kts", "bft", "1", "mbar")
 """Units of columns beside lengths and speeds, in lower case."""
 

@@ -98,6 +98,7 @@ def _check_options(
         "select": reading.select,
         "up": reading.up,
         "report": display.report,
+        "figure": display.figure,
         **refused,
     }
     for name, value in options.items():

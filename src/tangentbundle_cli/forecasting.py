@@ -57,7 +57,7 @@ def forecast(
             future, used = _forecasted(field, estimator, horizon)
     if future.times is not None:
         first, last = future.times[[0, -1]].astype("datetime64[m]")
-        result.add("period", f"{first} to {last}")
+        result.add("period", f"{first} to {last}".replace("T", " "))
     result.add("training", f"{len(field)} fields; the forecast starts from the last {used}")
     result.add("steps", str(horizon), horizon=horizon)
     assert future.std is not None

@@ -93,7 +93,7 @@ class Reading:
     sheet: Annotated[str, _layout(help="name of the sheet of a workbook")] = ""
     up: Annotated[
         str,
-        _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z"),
+        _display(help="axis that points up in the report: x, y or z; by default as a mesh stands"),
     ] = ""
 
     def request(self, *, needs_vectors: bool = True) -> tb.io.Request:
@@ -181,6 +181,9 @@ class Display:
             min=0, help="decimals in tables of text; by default as many as the noise justifies"
         ),
     ] = None
+    figure: Annotated[
+        Path | None, _display(help="also draw the field to this .pdf, .svg or .png file")
+    ] = None
     report: Annotated[
         Path | None, _display(help="also write an interactive report to this .html file")
     ] = None
@@ -195,6 +198,8 @@ class Display:
         before."""
         if self.report is not None:
             tb.report.check_report(self.report)
+        if self.figure is not None:
+            tb.report.check_figure(self.figure)
 
 
 GUESSED = Reading()

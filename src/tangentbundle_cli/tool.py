@@ -147,6 +147,9 @@ def run_command(
             result.warnings += messages(caught)
             result.seconds = time.perf_counter() - started
             result.spelling = spelling
+            if display.figure is not None:
+                with result.writing(display.figure):
+                    tb.report.write_figure(result, display.figure)
             report = display.report or result.report
             if report is not None:
                 with result.writing(report):

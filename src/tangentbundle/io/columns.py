@@ -462,6 +462,8 @@ def _from_speed(values: np.ndarray, columns: Columns, notes: list[Note]) -> np.n
     """Components of wind from speed and direction ``(T, n, 2)``."""
     name = columns.wind[1]
     turn = columns.units[name]
+    if turn.replace(" ", "").lower().startswith(("10s", "tens", "10deg")):
+        raise UnitsError(f"{name} is in tens of degrees. Multiply it by 10, and write degrees.")
     speed = values[..., 0]
     direction = values[..., 1]
     count = int(impossible_wind(speed, direction, turn).sum())

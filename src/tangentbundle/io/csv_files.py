@@ -17,7 +17,7 @@ from ..winds import is_radian
 from .columns import Columns, find_columns, to_columns
 from .field import Field, Request
 from .names import listed, unit_of
-from .tables import UNCERTAINTY, TableFile, check_distinct, from_table, to_tables
+from .tables import MISSING, UNCERTAINTY, TableFile, check_distinct, from_table, to_tables
 from .text_files import MAX_LINE, TextTable, examine, open_bytes, split_line
 
 ALL_DECIMALS = 15
@@ -55,14 +55,33 @@ def _check_names(written: TextTable, path: Path) -> None:
 
 def _read_table(path: Path, written: TextTable, columns: Columns) -> Any:
     """The Arrow table of a text file."""
-    import pyarrow
     import pyarrow.csv as arrow
 
-    names = written.head.names
-    types = dict.fromkeys(names, pyarrow.string())
-    for name in columns.numeric:
-        if _is_plain(written, names.index(name), name in columns.wind[1:]):
-            types[name] = pyarrow.float64()
+    try:
+        with open_bytes(path) as file:
+            return arrow.read_csv(
+                _with_tabs(file, written),
+                arrow.ReadOptions(
+                    use_threads=False,
+                    block_size=MAX_LINE,
+                    skip_rows=written.head.first_row,
+                    column_names=written.head.names,
+                    encoding=_encoding(written),
+                ),
+                _parse_options(written),
+                arrow.ConvertOptions(
+                    column_types=_types(written, columns),
+                    null_values=[*MISSING, *(word.upper() for word in MISSING), "NaN", "Null"],
+                    decimal_point=written.numerals.decimal,
+                ),
+            )
+    except (ValueError, OSError, LookupError, EOFError) as error:  # of Arrow, all of these kinds
+        raise _error(path, written, columns, error) from error
+
+
+def _parse_options(written: TextTable) -> Any:
+    """How Arrow separates cells; it skips comments."""
+    import pyarrow.csv as arrow
 
     def is_comment(row: Any) -> str:
         if written.comment and row.text.lstrip().startswith(written.comment):
@@ -72,36 +91,39 @@ def _read_table(path: Path, written: TextTable, columns: Columns) -> Any:
     separator = written.separator
     if separator == " ":
         separator = "\t"
-    try:
-        with open_bytes(path) as file:
-            return arrow.read_csv(
-                _with_tabs(file, written),
-                arrow.ReadOptions(
-                    use_threads=False,
-                    block_size=MAX_LINE,
-                    skip_rows=written.head.first_row,
-                    column_names=names,
-                    encoding=_encoding(written),
-                ),
-                arrow.ParseOptions(
-                    delimiter=separator, newlines_in_values=True, invalid_row_handler=is_comment
-                ),
-                arrow.ConvertOptions(column_types=types, decimal_point=written.numerals.decimal),
-            )
-    except (ValueError, OSError, LookupError, EOFError) as error:  # of Arrow, all of these kinds
-        numerals = "a decimal point"
-        if written.numerals.decimal == ",":
-            numerals = "a decimal comma"
-        raise DamagedFileError(
-            f"{path.name} is not a table of text with numbers in {listed(columns.numeric)} "
-            f"({str(error)[:300]}).",
-            Remedy(
-                f"Correct that line; numbers have {numerals} (or set {{decimal}}). Leave missing "
-                "ones empty and use {drop_missing}.",
-                decimal=",",
-                drop_missing=True,
-            ),
-        ) from error
+    return arrow.ParseOptions(
+        delimiter=separator, newlines_in_values=True, invalid_row_handler=is_comment
+    )
+
+
+def _types(written: TextTable, columns: Columns) -> dict[str, Any]:
+    """What Arrow takes columns for: numbers, or text to be read later."""
+    import pyarrow
+
+    names = written.head.names
+    types = dict.fromkeys(names, pyarrow.string())
+    for name in columns.numeric:
+        may_be_words = name in columns.wind[1:] or (columns.on_globe and name in columns.points)
+        if _is_plain(written, names.index(name), may_be_words):
+            types[name] = pyarrow.float64()
+    return types
+
+
+def _error(path: Path, written: TextTable, columns: Columns, error: Exception) -> DamagedFileError:
+    """What is wrong with a table that Arrow cannot read."""
+    numerals = "a decimal point"
+    if written.numerals.decimal == ",":
+        numerals = "a decimal comma"
+    return DamagedFileError(
+        f"{path.name} is not a table of text with numbers in {listed(columns.numeric)} "
+        f"({str(error)[:300]}).",
+        Remedy(
+            f"Correct that line; numbers have {numerals} (or set {{decimal}}). Leave missing ones "
+            "empty and use {drop_missing}.",
+            decimal=",",
+            drop_missing=True,
+        ),
+    )
 
 
 def _encoding(written: TextTable) -> str:
@@ -118,22 +140,25 @@ def _with_tabs(file: IO[bytes], written: TextTable) -> IO[bytes]:
     if written.separator != " ":
         return file
     content = io.BytesIO()
-    for line in io.TextIOWrapper(file, encoding=written.encoding):
+    lines = io.TextIOWrapper(file, encoding=written.encoding)
+    for line in lines:
         content.write(("\t".join(split_line(line, " ")) + "\n").encode())
+    lines.detach()
     content.seek(0)
     return content
 
 
-def _is_plain(written: TextTable, column: int, is_direction: bool) -> bool:
-    """Whether Arrow reads the numbers of a column: not in groups of digits, and no points of the
-    compass."""
+def _is_plain(written: TextTable, column: int, may_be_words: bool) -> bool:
+    """Whether Arrow reads the numbers of a column: not in groups of digits, and neither points of
+    the compass nor degrees with minutes or sides."""
     numerals = Numerals(written.numerals.decimal)
     if written.numerals.thousands:
         return False
-    if not is_direction:
+    if not may_be_words:
         return True
-    cells = [row[column] for row in written.sample if column < len(row)]
-    return any(numerals.as_float(cell) is not None for cell in cells)
+    cells = [row[column].strip() for row in written.sample if column < len(row)]
+    cells = [cell for cell in cells if cell.lower() not in MISSING]
+    return all(numerals.as_float(cell) is not None for cell in cells)
 
 
 def check_output(field: Field, path: Path) -> None:

@@ -62,9 +62,9 @@ def series_of(rows_field: Field, dates: DatedRows, request: Request) -> tuple[Fi
     n = len(first)
     cells, position = np.unique(time_of * n + place_of, return_index=True)
     _refuse_repeats(rows_field, dated, position, request)
-    rows = np.full(len(times) * n, NO_ROW)
-    rows[cells] = dated[position]
-    rows = rows.reshape(len(times), n)
+    row_of_cell = np.full(len(times) * n, NO_ROW)
+    row_of_cell[cells] = dated[position]
+    rows = row_of_cell.reshape(len(times), n)
     enough = (rows != NO_ROW).sum(axis=1) >= MIN_STATIONS
     if not enough.any():
         raise InvalidInputError(

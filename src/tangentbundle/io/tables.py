@@ -24,6 +24,7 @@ from .columns import (
     to_columns,
     warn_of_other_vectors,
 )
+from .degrees import degrees_of
 from .field import Field, Request
 from .long_tables import (
     NO_ROW,
@@ -91,32 +92,40 @@ def from_table(
         )
     if written is not None:
         numerals = written.numerals
-    reader = _Reader(table, columns, numerals or Numerals())
-    filled = reader.filled_rows()
+    whole = _Reader(table, columns, numerals or Numerals())
+    filled = whole.filled_rows()
     if not len(filled):
         raise DamagedFileError(f"{path.name} has only empty rows. Give at least three points.")
-    said = [*notes, *columns.notes, *reader.notes(len(filled))]
-    columns = replace(columns, notes=tuple(said))
-    if len(filled) < len(table):
-        table = table.take(filled)
-        reader = _Reader(table, columns, reader.numerals)
-    others = reader.others()
+    reader = whole.at(filled, notes)
     if not (columns.vectors or request.only_points):
-        _warn_of_unused(others, columns)
+        _warn_of_unused(reader.others(), columns)
     dates = None
     if not request.only_points:
-        dates = find_dates(others)
+        dates = find_dates(reader.others())
     if dates is not None and places_repeat(reader.coordinates(), dates):
         field, series = _series(reader, dates, request)
-        return replace(field, origin=TableFile(table, written, series))
-    field = field_of_rows(reader.column, columns, request)
-    field = distinct_field(field, request, others)
-    warn_of_other_vectors(columns, request, others)
+        origin = TableFile(reader.table, written, series)
+    else:
+        field = _one_field(reader, request)
+        origin = TableFile(_rows_of(reader.table, field), written)
     assert field.rows is not None
-    rows = field.rows
-    if len(rows) < len(table):
-        table = table.take(rows)
-    return replace(field, rows=filled[rows], origin=TableFile(table, written))
+    return replace(field, rows=filled[field.rows], origin=origin)
+
+
+def _rows_of(table: Any, field: Field) -> Any:
+    """The rows of a table that a field uses."""
+    assert field.rows is not None
+    if len(field.rows) == len(table):
+        return table
+    return table.take(field.rows)
+
+
+def _one_field(reader: _Reader, request: Request) -> Field:
+    """The field of a table with one row for each place."""
+    field = field_of_rows(reader.column, reader.columns, request)
+    field = distinct_field(field, request, reader.others())
+    warn_of_other_vectors(reader.columns, request, reader.others())
+    return field
 
 
 def _series(reader: _Reader, dates: DatedRows, request: Request) -> tuple[Field, LongTable]:
@@ -136,6 +145,7 @@ class _Reader:
         self.table = table
         self.columns = columns
         self.numerals = numerals
+        self._others: dict[str, np.ndarray] | None = None
 
     def filled_rows(self) -> np.ndarray:
         """The rows of which some cell is not empty."""
@@ -155,22 +165,28 @@ class _Reader:
 
     def others(self) -> dict[str, np.ndarray]:
         """The columns that are neither points nor vectors."""
-        return {
-            name: as_array(self.table[name])
-            for name in self.table.column_names
-            if name not in self.columns.numeric
-        }
+        if self._others is None:
+            self._others = {
+                name: as_array(self.table[name])
+                for name in self.table.column_names
+                if name not in self.columns.numeric
+            }
+        return self._others
 
-    def notes(self, filled: int) -> list[Note]:
-        """What is left out."""
-        notes = []
-        empty = len(self.table) - filled
+    def at(self, filled: np.ndarray, notes: Sequence[Note]) -> _Reader:
+        """Those rows of the table; notes say what is left out of it, after other ``notes``."""
+        said = [*notes, *self.columns.notes]
+        empty = len(self.table) - len(filled)
         if empty:
-            notes.append(Note(f"{empty} empty rows left out"))
-        unused = [name for name in self.others() if name]
+            said.append(Note(f"{empty} empty rows left out"))
+        unused = [name for name in self.table.column_names if name not in self.columns.numeric]
+        unused = [name for name in unused if name]
         if unused:
-            notes.append(Note(f"columns not used: {listed(unused)}"))
-        return notes
+            said.append(Note(f"columns not used: {listed(unused)}"))
+        table = self.table
+        if empty:
+            table = table.take(filled)
+        return _Reader(table, replace(self.columns, notes=tuple(said)), self.numerals)
 
     def coordinates(self) -> np.ndarray:
         """The points ``(n, k)``."""
@@ -185,6 +201,8 @@ class _Reader:
         if name in self.columns.wind[1:]:
             compass = Compass.of(texts, self.table.column_names)
             numbers = [self._direction(text, compass) for text in texts]
+        elif self.columns.on_globe and name in self.columns.points:
+            numbers = [self._degrees(text) for text in texts]
         else:
             numbers = [self._number(text) for text in texts]
         for row, number in enumerate(numbers):
@@ -201,6 +219,13 @@ class _Reader:
         if bare in MISSING:
             return np.nan
         return self.numerals.as_float(text)
+
+    def _degrees(self, text: str) -> float | None:
+        """A latitude or longitude, with or without minutes and the side of the equator."""
+        number = self._number(text)
+        if number is not None:
+            return number
+        return degrees_of(text, self.numerals)
 
     def _direction(self, text: str, compass: Compass) -> float | None:
         """A direction in degrees, from a number or a point of the compass."""
@@ -224,7 +249,22 @@ def as_array(column: Any) -> np.ndarray:
     return column.to_numpy()
 
 
-MISSING = ("", "na", "n/a", "nan", "null", "-", "--", "#n/a", "none", "///", "1.#ind", "#nv")
+MISSING: tuple[str, ...] = (
+    "",
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "-",
+    "--",
+    "#n/a",
+    "none",
+    "///",
+    "1.#ind",
+    "#nv",
+    "m",
+)
+MISSING += ("mq", "x", "nil")
 """How empty cells are written, in lower case."""
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from ..errors import DamagedFileError, InvalidInputError
 from ..layout import Head, Layout, Numerals, find_head, usual_width
@@ -109,7 +109,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """A file to read, decompressed if its suffix is .gz or .zip."""
     try:
         if path.suffix.lower() == ".gz":
-            return gzip.open(path)
+            return cast(IO[bytes], gzip.open(path))
         if path.suffix.lower() == ".zip":
             return _open_member(path)
         return path.open("rb")
@@ -191,7 +191,9 @@ def _likeliest_encoding(start: bytes) -> str:
     lines = [line for line in start.splitlines() if not line.isascii()]
     matches = from_bytes(b"\n".join(lines[:SAMPLE_LINES]), cp_isolation=[*CANDIDATES])
     best = matches.best()
-    if best is None or "cp1252" in best.could_be_from_charset:
+    if best is None:
+        return "cp1252"
+    if start.decode(best.encoding, "replace") == start.decode("cp1252", "replace"):
         return "cp1252"
     return best.encoding
 

@@ -19,7 +19,7 @@ WORDS = Path(__file__).with_name("known_names.toml")
 SIGNS = re.compile(r"[\W_]+")
 """What separates words in names."""
 
-SECTORS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE")
+SECTORS: tuple[str, ...] = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE")
 SECTORS += ("S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")
 """The points of the compass, clockwise."""
 

@@ -14,10 +14,11 @@ from ..extras import extra
 from ..files import check_html, replacing
 from ..plot.style import canvas
 from ..results import Chart, Result
+from .figure import check_figure, write_figure
 from .glossary import EXPLANATIONS
 from .pictures import Section, draw_fields
 
-__all__ = ["check_report", "write_report"]
+__all__ = ["check_figure", "check_report", "write_figure", "write_report"]
 
 CHART = (5.4, 2.7)
 """Size of a chart in inches: two fit side by side on a desktop, one on a phone."""
