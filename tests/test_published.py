@@ -100,9 +100,9 @@ def test_with_the_generators_operator_nothing_is_left(meshes, equation):
     mesh = meshpde.load_mesh(meshes / "urn.npz")
     order = meshpde.ORDERS[equation]
     with torch.no_grad():
-        given = mesh.series[equation][:, : meshpde.GIVEN]
-        predicted = meshpde.predict(net(mesh.graph), given, order, meshpde.STEPS)
-    scores = meshpde.rollout_scores(predicted, mesh.series[equation][:, meshpde.GIVEN :])
+        inputs = mesh.series[equation][:, : meshpde.NUM_INPUTS]
+        predicted = meshpde.predict(net(mesh.graph), inputs, order, meshpde.STEPS)
+    scores = meshpde.rollout_scores(predicted, mesh.series[equation][:, meshpde.NUM_INPUTS :])
     assert scores.shape == (5,) and float(scores.max()) < 1e-6
 
 
@@ -210,9 +210,12 @@ def test_weights_of_meshpde(equation):
     series = mesh.series[equation]
     with torch.no_grad():
         predicted = meshpde.predict(
-            net(mesh.graph), series[:, : meshpde.GIVEN], meshpde.ORDERS[equation], meshpde.STEPS
+            net(mesh.graph),
+            series[:, : meshpde.NUM_INPUTS],
+            meshpde.ORDERS[equation],
+            meshpde.STEPS,
         )
-    score = float(meshpde.rollout_scores(predicted, series[:, meshpde.GIVEN :]).mean())
+    score = float(meshpde.rollout_scores(predicted, series[:, meshpde.NUM_INPUTS :]).mean())
     assert score == pytest.approx(CARDS["meshpde"]["part_scores"][equation], rel=1e-2)
 
 

@@ -43,7 +43,7 @@ OBSERVED_SHARE = 0.5
 NUM_LAYOUTS = {"training": 60, "validation": 12, "test": 24}
 """Random sets of stations; each of validation and test has one time of its own."""
 
-BATCH = 16
+BATCH = 4
 """Times of one layout in a batch."""
 
 UPDATES = 600
