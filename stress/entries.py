@@ -103,6 +103,21 @@ def from_mesh(points, faces):
     sound_bundle(tb.TangentBundle.from_mesh(points, faces))
 
 
+def scalar_from_mesh(points, faces):
+    """Functions on random triangles; constants are harmonic."""
+    bundle = tb.TangentBundle.scalar_from_mesh(points, faces)
+    laplacian = bundle.laplacian()
+    change = laplacian @ np.ones((bundle.num_points, 1, 1), dtype=bundle.points.dtype)
+    finite(change)
+    assert bool((laplacian.mass > 0).all())
+
+
+def cut_sheets(points, faces):
+    """The triangles of a mesh stay, with other vertices."""
+    cut = tb.meshes.cut_sheets(points, faces)
+    assert len(cut.origin) == len(cut.vertices)
+
+
 def coordinates(vectors, back):
     bundle = small()
     x = bundle.to_coordinates(vectors)
@@ -311,6 +326,8 @@ ENTRIES = (
         1_200,
     ),
     Entry("TangentBundle.from_mesh", st.tuples(POINTS3, FACES | st.none()), from_mesh, 1_200),
+    Entry("TangentBundle.scalar_from_mesh", st.tuples(POINTS3, FACES), scalar_from_mesh, 1_200),
+    Entry("meshes.cut_sheets", st.tuples(POINTS3, FACES), cut_sheets, 1_200),
     Entry(
         "to_coordinates, to_ambient",
         st.tuples(VECTORS | clouds(40, 3), signals(40, 2)),

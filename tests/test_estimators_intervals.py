@@ -101,6 +101,23 @@ def test_the_denoised_field_is_as_uncertain_as_it_says():
     assert 0.6 < np.mean(ratios) < 1.6
 
 
+@pytest.mark.parametrize("noise", [0.3, 0.0])
+@pytest.mark.parametrize("covariance", [Tangent(), Ambient()], ids=str)
+def test_measurements_have_as_much_normal_noise_as_the_data(covariance, noise):
+    """On a known manifold, whether the model is one of tangent or of ambient vectors; the field
+    itself has no normal component, and neither have measurements that are exactly tangent."""
+    rng = np.random.default_rng(7)
+    points = SPHERE.sample(300, seed=rng)
+    vectors = SPHERE.gradient_field(points, 2) + noise * rng.standard_normal((300, 3))
+    model = FieldInterpolator(GaussianProcess(covariance), manifold=SPHERE).fit(points, vectors)
+    new = SPHERE.sample(50, seed=rng)
+    for with_noise in (False, True):
+        _, covariances = model.predict(new, return_cov=True, with_noise=with_noise)
+        normal = np.sqrt(np.einsum("ni,nij,nj->n", new, covariances, new).clip(0.0))
+        expected = noise if with_noise else 0.0
+        np.testing.assert_allclose(normal, expected, rtol=0.1, atol=1e-3)
+
+
 def test_widths_are_conformal_quantiles():
     """Of 9 exchangeable errors and a tenth, that lies within the k-th smallest of the 9 with
     probability k / 10."""

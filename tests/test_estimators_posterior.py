@@ -323,6 +323,18 @@ def test_local_predictions_are_near_exact_ones(covariance, many):
         )
 
 
+@pytest.mark.parametrize("seed", [1, 4, 102])
+def test_much_noise_is_not_taken_for_short_lengths(seed):
+    """The likelihood has a second maximum, where neighbours are independent and half of the noise
+    belongs to the field."""
+    points = SPHERE.sample(600, seed=3)
+    noise = 0.3 * np.random.default_rng(seed).standard_normal((600, 3))
+    vectors = np.cross(points, SPHERE.gradient_field(points, 3)) + noise
+    process = GaussianProcess(DivergenceFree(ambient=True))
+    model = FieldInterpolator(process, manifold=SPHERE).fit(points, vectors)
+    assert abs(model.noise_ / 0.3 - 1) < 0.1
+
+
 @pytest.mark.parametrize(
     "covariance", [helmholtz_covariance(), Ambient(), CurlFree(ambient=True)], ids=str
 )

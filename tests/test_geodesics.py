@@ -253,6 +253,18 @@ def test_the_cut_locus_is_warned_of():
         bundle.transport(0, tangent_vector(points, 0, seed=1))
 
 
+@pytest.mark.parametrize("dim", [2, 3])
+def test_nothing_is_warned_of_where_one_way_is_shortest(dim):
+    points = tb.manifolds.Sphere(dim).sample(6000, seed=0)
+    points = points[points[:, -1] > 0.2]
+    bundle = tb.TangentBundle.from_points(points, dim=dim)
+    source = int(points[:, -1].argmax())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AmbiguousTransportWarning)
+        bundle.transport(source, tangent_vector(points, source, seed=1))
+        bundle.log_map(source)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_kinds_of_arrays(dtype):
     points = torch.as_tensor(tb.manifolds.Sphere(2).sample(600, seed=0), dtype=dtype)

@@ -1,8 +1,7 @@
 """Published benchmarks: what is scored, what methods see, and tables that hide nothing."""
 
-import importlib
 import json
-import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,11 @@ from typer.testing import CliRunner
 
 import tangentbundle as tb
 from experiments.command import app
-from experiments.published import BENCHMARKS, benchmark, graphuniverse, meshpde
-from experiments.published.base import FOLDER, KINDS, stored_rows, table_of
+from experiments.published import BENCHMARKS, benchmark, graphuniverse, hills, meshpde
+from experiments.published.base import KINDS, stored_rows, table_of
 from experiments.published.graphuniverse import Batch, CommunityMixture, Graph
 from experiments.published.meshpde import LearnedLaplacian, MeshGraph, MeshSeries
+from experiments.published.trained import WEIGHTS, cards, load_trained
 from harness.ledger import key_of
 from tangentbundle.errors import InvalidInputError
 
@@ -100,9 +100,9 @@ def test_with_the_generators_operator_nothing_is_left(meshes, equation):
     mesh = meshpde.load_mesh(meshes / "urn.npz")
     order = meshpde.ORDERS[equation]
     with torch.no_grad():
-        given = mesh.series[equation][:, : meshpde.GIVEN]
-        predicted = meshpde.predict(net(mesh.graph), given, order, meshpde.STEPS)
-    scores = meshpde.rollout_scores(predicted, mesh.series[equation][:, meshpde.GIVEN :])
+        inputs = mesh.series[equation][:, : meshpde.NUM_INPUTS]
+        predicted = meshpde.predict(net(mesh.graph), inputs, order, meshpde.STEPS)
+    scores = meshpde.rollout_scores(predicted, mesh.series[equation][:, meshpde.NUM_INPUTS :])
     assert scores.shape == (5,) and float(scores.max()) < 1e-6
 
 
@@ -178,23 +178,13 @@ def test_a_damaged_mesh_is_refused(meshes, tmp_path):
 
 # Trained weights.
 
-CARDS = tomllib.loads((FOLDER / "weights" / "cards.toml").read_text("utf-8"))
-
-
-def load_weights(name):
-    card = CARDS[name]
-    allowed = []
-    for path in card["allow"]:
-        module, _, attribute = path.rpartition(".")
-        allowed.append(getattr(importlib.import_module(module), attribute))
-    return tb.load(FOLDER / "weights" / card["file"], allow=allowed)
+CARDS = cards()
 
 
 def test_every_file_of_weights_has_a_card():
-    files = {path.name for path in (FOLDER / "weights").glob("*.safetensors")}
+    files = {path.name for path in WEIGHTS.glob("*.safetensors")}
     assert files == {card["file"] for card in CARDS.values()}
-    sizes = [(FOLDER / "weights" / file).stat().st_size for file in files]
-    assert sum(sizes) < 5_000_000
+    assert sum(path.stat().st_size for path in WEIGHTS.iterdir()) < 5_000_000
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -215,15 +205,41 @@ def test_cards_have_the_numbers_of_the_table(name):
 @pytest.mark.parametrize("equation", meshpde.ORDERS)
 def test_weights_of_meshpde(equation):
     """The number of the card on an ellipsoid, where the cotangent Laplacian has 8 and 29."""
-    net = load_weights("meshpde")
+    net = load_trained("meshpde")
     mesh = ellipsoid_series(300, 0)
     series = mesh.series[equation]
     with torch.no_grad():
         predicted = meshpde.predict(
-            net(mesh.graph), series[:, : meshpde.GIVEN], meshpde.ORDERS[equation], meshpde.STEPS
+            net(mesh.graph),
+            series[:, : meshpde.NUM_INPUTS],
+            meshpde.ORDERS[equation],
+            meshpde.STEPS,
         )
-    score = float(meshpde.rollout_scores(predicted, series[:, meshpde.GIVEN :]).mean())
+    score = float(meshpde.rollout_scores(predicted, series[:, meshpde.NUM_INPUTS :]).mean())
     assert score == pytest.approx(CARDS["meshpde"]["part_scores"][equation], rel=1e-2)
+
+
+def test_weights_of_graphuniverse():
+    """The number of the card on ten graphs."""
+    net = load_trained("graphuniverse")
+    path = WEIGHTS / "graphuniverse-part.npz"
+    with np.load(path) as stored:
+        posterior = torch.from_numpy(stored["posterior"].astype(np.float32))
+    graphs = graphuniverse.read_graphs(path)
+    own = posterior.split([len(graph.labels) for graph in graphs])
+    known = [replace(graph, posterior=part) for graph, part in zip(graphs, own, strict=True)]
+    recipe = graphuniverse.RECIPES[CARDS["graphuniverse"]["method"]]
+    expected = CARDS["graphuniverse"]["part_scores"]["accuracy"]
+    assert graphuniverse.accuracy(recipe, net, known) == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore::tangentbundle.errors.AccuracyWarning")
+def test_weights_of_hills():
+    """The numbers of the card on two episodes."""
+    net = load_trained("hills")
+    episodes = hills.read_episodes(WEIGHTS / "hills-part.npz")
+    scores = hills.scores_of(net, [hills.Scene.of(episode, "cpu") for episode in episodes])
+    assert scores == pytest.approx(CARDS["hills"]["part_scores"], rel=5e-3)
 
 
 # GraphUniverse.

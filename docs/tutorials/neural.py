@@ -33,7 +33,8 @@ def walk(time, state):
     return [1.0 + 0.4 * np.cos(north), 0.618 + 0.5 * np.sin(east)]
 
 
-preferred = rng.uniform(0, 2 * np.pi, (30, 2))
+neurons = 30
+preferred = rng.uniform(0, 2 * np.pi, (neurons, 2))
 times = np.arange(0, 450, 0.5)
 places = solve_ivp(walk, (0, 450), [0.0, 0.0], t_eval=times, rtol=1e-8).y.T
 
@@ -43,7 +44,7 @@ def activity(places):
     return np.exp(1.2 * (np.cos(places[:, None] - preferred) - 1).sum(axis=2))
 
 
-rates = activity(places) + 0.003 * rng.standard_normal((len(times), 30))
+rates = activity(places) + 0.003 * rng.standard_normal((len(times), neurons))
 moves = np.array([walk(0, place) for place in places])
 ahead, behind = activity(places + 1e-4 * moves), activity(places - 1e-4 * moves)
 true_velocity = (ahead - behind) / 2e-4
@@ -95,13 +96,14 @@ print("local estimates:", report.dimension_histogram)
 print("one piece:", report.components == 1)
 
 # %% [markdown]
-# **Two.** Thirty neurons, ten components, but at each moment the activity can change in two directions only. It moves on a
+# **Two**, at nearly all points. Thirty neurons, ten components, but at each moment the activity can change in two directions only. It moves on a
 # curved surface.
 #
 # ## The surprise: the surface is a doughnut
 #
-# Which surface? A sphere has no holes, a doughnut (torus) has two kinds of loops: around, and through. Loops can be counted from the points. Their
-# number is called the first *Betti number*: 0 for a sphere, 2 for a torus.
+# Which surface? On a sphere every loop can be pulled together to a point. On a doughnut (a torus) two kinds of loops cannot: those around the hole, and
+# those around the tube. Such loops can be counted from the points. Their number is called the first *Betti number*: 0 for a sphere, 2 for a torus. It comes with
+# a confidence between 0 and 1.
 
 # %%
 loops = tb.calculus.estimate_betti_number(bundle)
@@ -180,8 +182,8 @@ plt.show()
 #
 # ## Exercise
 #
-# 1. Record 8 neurons instead of 30. Is the dimension still two? When does the torus disappear?
-# 2. Raise the noise of the rates from 0.003 to 0.05. What does `diagnose` say, and what does PCA first help?
+# 1. Record 12 neurons instead of 30. Is the dimension still two? Can the loops still be counted?
+# 2. Raise the noise of the rates from 0.003 to 0.05. Why is the number of loops undetermined now?
 # 3. Let the animal walk on a line (`[1.0, 0.0]`). What do you expect for the dimension and the loops?
 #
 # ## What you have seen

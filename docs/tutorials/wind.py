@@ -191,7 +191,7 @@ for lead in (1, 3, 12):
 #
 # 1. Use 30 stations instead of 100. Does the *expected* error still agree with the true one?
 # 2. Replace `tb.earth.Earth()` by `tb.manifolds.Sphere(2)`, on which no latitude is special. How much do the bands of
-#    latitude contribute? (Look at `model.models_` and `model.weights_`, too.)
+#    latitude contribute? (`model.models_` and `model.weights_` say what was used.)
 # 3. Ask for intervals of 50 % instead of 90 %. How many hidden measurements are inside?
 #
 # ## What you have seen

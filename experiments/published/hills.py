@@ -282,21 +282,21 @@ class Scene:
         directions[times, episode.places] = toward
         number, move = np.divmod(episode.actions, 3)
         acts = occupancy[:-1] == number[:, None] + 1
-        told = np.stack([acts & (move == kind)[:, None] for kind in range(3)], axis=-1)
+        commands = np.stack([acts & (move == kind)[:, None] for kind in range(3)], axis=-1)
         height = vertices[:, 2] - vertices[:, 2].mean()
         still = np.stack([height / 5, normals[:, 2]], axis=-1)
         functions = [
             occupancy[:-1, :, None] > 0,
-            told,
+            commands,
             np.broadcast_to(still, (steps, *still.shape)),
         ]
         slope = np.array([0.0, 0.0, 1.0]) - normals[:, 2:] * normals
         own = directions[:-1, :, :, None]
-        told_fields = own * told[:, :, None, :]
-        turning = np.moveaxis(told_fields[..., [LEFT, RIGHT]], -1, 0)
+        acting_fields = own * commands[:, :, None, :]
+        turning = np.moveaxis(acting_fields[..., [LEFT, RIGHT]], -1, 0)
         turned = np.moveaxis(np.cross(normals, turning), 0, -1)
         slopes = np.broadcast_to(slope[:, :, None], own.shape)
-        fields = np.concatenate([own, told_fields, turned, slopes], axis=-1)
+        fields = np.concatenate([own, acting_fields, turned, slopes], axis=-1)
         bundle = TangentBundle.from_mesh(vertices, episode.faces)
         single = {"device": device, "dtype": torch.float32}
         return cls(

@@ -41,7 +41,7 @@ TRAINING_SAMPLES = (0, 1, 2)
 TEST_SAMPLES = (0, 1, 2, 3, 4)
 LAST_TRAINING_TIME = 150
 
-GIVEN = 5
+NUM_INPUTS = 5
 """Fields that are given."""
 
 STEPS = 196
@@ -197,7 +197,7 @@ def simulate(
     rate = dt ** (1 + order)
     fields = [start]
     previous = start
-    for _ in range(GIVEN + STEPS - 1):
+    for _ in range(NUM_INPUTS + STEPS - 1):
         current = fields[-1]
         fields.append(current + order * (current - previous) + rate * laplacian(current))
         previous = current
@@ -214,21 +214,21 @@ def _mean_area(arrays: dict[str, np.ndarray]) -> float:
 # Rates from inputs, rollouts and their scores.
 
 
-def identify_rate(laplacian: Propagator, given: torch.Tensor, order: int) -> torch.Tensor:
+def identify_rate(laplacian: Propagator, inputs: torch.Tensor, order: int) -> torch.Tensor:
     """The rate c ``(...,)`` that explains given fields ``(..., 5, n)`` best; differentiable."""
-    increments = given.diff(dim=-2)
+    increments = inputs.diff(dim=-2)
     unexplained = increments[..., order:, :]
     if order == 1:
         unexplained = increments.diff(dim=-2)
-    images = laplacian(given[..., order:-1, :])
+    images = laplacian(inputs[..., order:-1, :])
     return (images * unexplained).sum((-2, -1)) / images.square().sum((-2, -1))
 
 
-def predict(laplacian: Propagator, given: torch.Tensor, order: int, steps: int) -> torch.Tensor:
+def predict(laplacian: Propagator, inputs: torch.Tensor, order: int, steps: int) -> torch.Tensor:
     """The next fields ``(..., steps, n)`` after the given ones ``(..., 5, n)``."""
-    rate = identify_rate(laplacian, given, order)[..., None]
-    previous = given[..., -2, :]
-    current = given[..., -1, :]
+    rate = identify_rate(laplacian, inputs, order)[..., None]
+    previous = inputs[..., -2, :]
+    current = inputs[..., -1, :]
     fields = []
     for _ in range(steps):
         step = order * (current - previous) + rate * laplacian(current)
@@ -247,33 +247,33 @@ def rollout_scores(predicted: torch.Tensor, truth: torch.Tensor) -> torch.Tensor
 # Methods that train nothing.
 
 
-def zero(mesh: MeshSeries, given: torch.Tensor, order: int) -> torch.Tensor:
+def zero(mesh: MeshSeries, inputs: torch.Tensor, order: int) -> torch.Tensor:
     """No field at all."""
-    return torch.zeros_like(given[..., :1, :]).expand(-1, STEPS, -1)
+    return torch.zeros_like(inputs[..., :1, :]).expand(-1, STEPS, -1)
 
 
-def persistence(mesh: MeshSeries, given: torch.Tensor, order: int) -> torch.Tensor:
+def persistence(mesh: MeshSeries, inputs: torch.Tensor, order: int) -> torch.Tensor:
     """The last field that is given."""
-    return given[..., -1:, :].expand(-1, STEPS, -1)
+    return inputs[..., -1:, :].expand(-1, STEPS, -1)
 
 
-def cotangent(mesh: MeshSeries, given: torch.Tensor, order: int) -> torch.Tensor:
+def cotangent(mesh: MeshSeries, inputs: torch.Tensor, order: int) -> torch.Tensor:
     """One rate on the cotangent Laplacian over the areas."""
     graph = mesh.graph
     rates = graph.weights / graph.areas[graph.sources]
-    return predict(graph.laplacian(rates, rates), given, order, STEPS)
+    return predict(graph.laplacian(rates, rates), inputs, order, STEPS)
 
 
-def identified_filter(mesh: MeshSeries, given: torch.Tensor, order: int) -> torch.Tensor:
+def identified_filter(mesh: MeshSeries, inputs: torch.Tensor, order: int) -> torch.Tensor:
     r"""Two taps from the given fields, by ``FIR.from_examples``: u_{t+1} + m u_{t-1} = h(L) u_t."""
     operator = CotangentLaplacian(mesh.graph)
     rollouts = []
-    for fields in given[..., None, None]:
-        inputs = fields[order:-1]
-        outputs = fields[order + 1 :]
+    for fields in inputs[..., None, None]:
+        now = fields[order:-1]
+        later = fields[order + 1 :]
         if order == 1:
-            outputs = outputs + fields[:-2]
-        h = tb.FIR.from_examples(operator, inputs, outputs, taps=2, method=METHOD)
+            later = later + fields[:-2]
+        h = tb.FIR.from_examples(operator, now, later, taps=2, method=METHOD)
         predicted = list(fields[-2:])
         for _ in range(STEPS):
             (filtered,) = operator.evaluate([h], predicted[-1], METHOD)
@@ -382,10 +382,10 @@ def window_loss(net: LearnedLaplacian, meshes: list[MeshSeries], windows: Window
     for mesh, of_mesh in zip(meshes, windows, strict=True):
         laplacian = net(mesh.graph)
         for equation, order in ORDERS.items():
-            given = of_mesh[equation][:, :GIVEN]
-            truth = of_mesh[equation][:, GIVEN]
-            predicted = predict(laplacian, given, order, steps=1)[:, 0]
-            change = (truth - given[:, -1]).square().mean(-1)
+            inputs = of_mesh[equation][:, :NUM_INPUTS]
+            truth = of_mesh[equation][:, NUM_INPUTS]
+            predicted = predict(laplacian, inputs, order, steps=1)[:, 0]
+            change = (truth - inputs[:, -1]).square().mean(-1)
             error = (predicted - truth).square().mean(-1) / change
             losses.append(torch.log(error.mean() + NO_ERROR))
     return torch.stack(losses).mean()
@@ -400,8 +400,8 @@ def draw_windows(meshes: list[MeshSeries], rng: np.random.Generator) -> Windows:
             drawn = []
             for _ in range(WINDOWS):
                 sample = rng.choice(TRAINING_SAMPLES)
-                start = rng.integers(0, LAST_TRAINING_TIME - GIVEN + 1)
-                drawn.append(series[sample, start : start + GIVEN + 1])
+                start = rng.integers(0, LAST_TRAINING_TIME - NUM_INPUTS + 1)
+                drawn.append(series[sample, start : start + NUM_INPUTS + 1])
             of_mesh[equation] = torch.stack(drawn)
         windows.append(of_mesh)
     return windows
@@ -464,8 +464,8 @@ class MeshPDE(Benchmark):
     def scores_of(self, net: LearnedLaplacian) -> Row:
         """The scores of a network, and the standard deviations of its rollouts."""
 
-        def forecast(mesh: MeshSeries, given: torch.Tensor, order: int) -> torch.Tensor:
-            return predict(net(mesh.graph), given, order, STEPS)
+        def forecast(mesh: MeshSeries, inputs: torch.Tensor, order: int) -> torch.Tensor:
+            return predict(net(mesh.graph), inputs, order, STEPS)
 
         return _means({equation: self.score(forecast, equation) for equation in ORDERS})
 
@@ -478,8 +478,8 @@ class MeshPDE(Benchmark):
             mesh = self.mesh(name)
             series = mesh.series[equation][list(TEST_SAMPLES)]
             with torch.no_grad():
-                predicted = forecast(mesh, series[:, :GIVEN], ORDERS[equation])
-            scores.append(rollout_scores(predicted, series[:, GIVEN:]))
+                predicted = forecast(mesh, series[:, :NUM_INPUTS], ORDERS[equation])
+            scores.append(rollout_scores(predicted, series[:, NUM_INPUTS:]))
         return torch.cat(scores)
 
     def mesh(self, name: str) -> MeshSeries:

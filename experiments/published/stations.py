@@ -43,12 +43,12 @@ OBSERVED_SHARE = 0.5
 NUM_LAYOUTS = {"training": 60, "validation": 12, "test": 24}
 """Random sets of stations; each of validation and test has one time of its own."""
 
-BATCH = 16
+BATCH = 4
 """Times of one layout in a batch."""
 
-UPDATES = 3000
+UPDATES = 600
 QUICK_UPDATES = 5
-CHECK_EVERY = 100
+CHECK_EVERY = 50
 LEARNING_RATE = 3e-3
 
 DIFFUSION_TIMES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         interop,
         io,
         manifolds,
+        meshes,
         nn,
         operators,
         plot,

@@ -180,11 +180,13 @@ class Mesh(AmbientSpace):
 
         if scale:
             return self.vertices.bundle(self.dim, **scale)
+        remedy = Remedy("Clean the mesh, or use its vertices only: {neighbors}.", neighbors=20)
         try:
             return TangentBundle.from_mesh(self.points, self.faces)
-        except (NotManifoldError, RankDeficientError) as error:
-            remedy = Remedy("Clean the mesh, or use its vertices only: {neighbors}.", neighbors=20)
-            raise type(error)(error.problem, remedy) from error
+        except NotManifoldError as error:
+            raise NotManifoldError(error.problem, remedy).at_edges(error.edges) from error
+        except RankDeficientError as error:
+            raise RankDeficientError(error.problem, remedy) from error
 
     def select(self, rows: np.ndarray) -> Cloud:
         """The chosen vertices, without triangles."""

@@ -93,7 +93,7 @@ class Reading:
     sheet: Annotated[str, _layout(help="name of the sheet of a workbook")] = ""
     up: Annotated[
         str,
-        _display(help="axis that points up in the report: x, y or z; default y for OBJ, else z"),
+        _display(help="axis that points up in the report: x, y or z; by default as a mesh stands"),
     ] = ""
 
     def request(self, *, needs_vectors: bool = True) -> tb.io.Request:

@@ -77,56 +77,75 @@ def _advance(
 ):  # pragma: no cover - compiled
     """Distances of the points in this ``order``, and directions where heat is bent."""
     most = np.diff(indptr).max()
-    rank = directions.shape[1]
     flows = np.empty(most)
-    arriving = np.empty((most, rank))
+    radii = np.empty(most)
+    arriving = np.empty((most, directions.shape[1]))
     for i in order:
-        start = indptr[i]
-        count = indptr[i + 1] - start
-        strongest = 0
+        edges = slice(indptr[i], indptr[i + 1])
+        count = indptr[i + 1] - indptr[i]
+        neighbors = columns[edges]
         for k in range(count):
-            j = columns[start + k]
-            flows[k] = rates[start + k] * max(0.0, heat[j] / heat[i] - 1.0)
-            for a in range(rank):
-                arriving[k, a] = 0.0
-                for b in range(rank):
-                    arriving[k, a] += maps[start + k, a, b] * directions[j, b]
-            if flows[k] > flows[strongest]:
-                strongest = k
+            j = neighbors[k]
+            flows[k] = rates[indptr[i] + k] * max(0.0, heat[j] / heat[i] - 1.0)
+            radii[k] = distances[j]
+            _multiply(maps[indptr[i] + k], directions[j], arriving[k])
         if is_bent[i]:
-            from_sources = directions[i]
-            from_sources[:] = 0.0
-            for k in range(count):
-                weight = flows[k] * _agreement(arriving[strongest], arriving[k])
-                radius = distances[columns[start + k]]
-                if weight > 0.0:
-                    for a in range(rank):
-                        from_sources[a] += weight * (radius * arriving[k, a] - steps[start + k, a])
-            length = np.sqrt((from_sources**2).sum())
-            if length > 0.0:
-                from_sources /= length
-        total = 0.0
-        mean = 0.0
-        lowest = 0.0
-        highest = np.inf
-        for k in range(count):
-            if flows[k] > 0.0:
-                radius = distances[columns[start + k]]
-                weight = flows[k] * _agreement(directions[i], arriving[k])
-                growth = 0.0
-                square = 0.0
-                for a in range(rank):
-                    step = steps[start + k, a]
-                    growth -= 0.5 * (directions[i, a] + arriving[k, a]) * step
-                    square += step * step
-                total += weight
-                mean += weight * (radius + growth)
-                lowest = max(lowest, radius - np.sqrt(square))
-                highest = min(highest, radius + np.sqrt(square))
-        if total > 0.0:
-            distances[i] = min(max(mean / total, lowest), highest)
-        else:
-            distances[i] = np.inf
+            _away_from_sources(
+                flows[:count], radii[:count], arriving[:count], steps[edges], directions[i]
+            )
+        distances[i] = _distance(
+            flows[:count], radii[:count], arriving[:count], steps[edges], directions[i]
+        )
+
+
+@njit(cache=True, nogil=True)
+def _away_from_sources(flows, radii, arriving, steps, direction):  # pragma: no cover - compiled
+    """The ``direction`` (d,) away from the source as its warmer neighbours see it: those whose
+    directions ``arriving`` (k, d) agree with that of the strongest of the ``flows`` (k,)."""
+    strongest = arriving[np.argmax(flows)]
+    direction[:] = 0.0
+    for k in range(len(flows)):
+        if flows[k] > 0.0:
+            weight = flows[k] * _agreement(strongest, arriving[k])
+            for a in range(len(direction)):
+                direction[a] += weight * (radii[k] * arriving[k, a] - steps[k, a])
+    length = np.sqrt((direction**2).sum())
+    if length > 0.0:
+        direction /= length
+
+
+@njit(cache=True, nogil=True)
+def _distance(flows, radii, arriving, steps, direction):  # pragma: no cover - compiled
+    """The mean of the distances ``radii`` (k,) of warmer neighbours and the growth along the steps
+    from them, within the triangle inequality; infinite without such neighbours."""
+    total = 0.0
+    mean = 0.0
+    lowest = 0.0
+    highest = np.inf
+    for k in range(len(flows)):
+        if flows[k] > 0.0:
+            weight = flows[k] * _agreement(direction, arriving[k])
+            growth = 0.0
+            square = 0.0
+            for a in range(len(direction)):
+                growth -= 0.5 * (direction[a] + arriving[k, a]) * steps[k, a]
+                square += steps[k, a] ** 2
+            total += weight
+            mean += weight * (radii[k] + growth)
+            lowest = max(lowest, radii[k] - np.sqrt(square))
+            highest = min(highest, radii[k] + np.sqrt(square))
+    if total == 0.0:
+        return np.inf
+    return min(max(mean / total, lowest), highest)
+
+
+@njit(cache=True, nogil=True)
+def _multiply(matrix, vector, product):  # pragma: no cover - compiled
+    """The ``product`` (d,) of a matrix and a vector."""
+    for a in range(len(product)):
+        product[a] = 0.0
+        for b in range(len(vector)):
+            product[a] += matrix[a, b] * vector[b]
 
 
 @njit(cache=True, nogil=True)

@@ -35,7 +35,7 @@ from ..calculus.orientation import cover_signs
 from ..geometry.graph import NeighborGraph
 from ..geometry.stencils import Stencils
 
-MAX_DIRECT_POINTS = {1: 10_000_000, 2: 4_000_000}
+MAX_DIRECT_POINTS = {1: 10_000_000, 2: 2_000_000}
 """Most points of a sparse factorisation in one and two dimensions. Its memory on surfaces is about
 1 KB for each point of a function, and twice as much for fields."""
 

@@ -80,18 +80,18 @@ class Transport:
         (n,), to all points; zero where it is not connected."""
         dim = self.diffusion.bundle.dim
         if dim == 2 and self.orientation is not None:
-            maps = self._turns(rows)
+            maps = self._turns(rows, self.orientation)
         else:
             at_source = self._oriented(rows, np.eye(dim)[None])
             maps = self._frames(rows, at_source, heat) @ at_source[0].T
         maps[rows] = np.eye(dim)
         return maps
 
-    def _turns(self, rows: np.ndarray) -> np.ndarray:
-        """The maps ``(n, 2, 2)`` on oriented surfaces: the first axis of the source, and the vector
-        perpendicular to it on the same side."""
+    def _turns(self, rows: np.ndarray, orientation: np.ndarray) -> np.ndarray:
+        """The maps ``(n, 2, 2)`` on surfaces with an ``orientation`` (n,): the first axis of the
+        source, and the vector perpendicular to it on the same side."""
         first = self._directions_of_heat(rows, np.eye(2)[None, :, :1])[:, :, 0]
-        senses = self.orientation * self.orientation[rows]
+        senses = orientation * orientation[rows]
         second = senses[:, None] * np.stack([-first[:, 1], first[:, 0]], axis=1)
         return np.stack([first, second], axis=2)
 

@@ -20,9 +20,9 @@ from ..parallel import run_ranges
 from .cloud import PointCloud
 
 NEIGHBORS = 64
-"""Nearest points from which the triangles around a point are found. Half of the distance of the
-last is the largest radius of a circle: among a million random points one inside that is empty is
-expected about twice."""
+"""Nearest points from which the triangles around a point are found, and the distance of the last is
+the largest radius of a circle. Circles of half that radius hold 16 points on average: larger ones
+are empty only at boundaries, which they round off. Smaller holes are closed."""
 
 MAX_HEIGHT = 0.5
 """Height of a neighbour above the tangent plane, in distances: what is higher belongs to another
@@ -31,7 +31,7 @@ sheet."""
 MAX_CORNERS = 32
 """Most triangles around a point."""
 
-MAX_HOLE = 6
+MAX_HOLE = 12
 """Edges of a hole up to which it is closed: where stars disagree triangles may be missing."""
 
 
@@ -109,7 +109,7 @@ def triangulate(cloud: PointCloud, frames: np.ndarray) -> np.ndarray:
     triangles = np.sort(np.concatenate([centres[:, None], fans[is_used]], axis=1), axis=1)
     triangles, votes = np.unique(triangles, axis=0, return_counts=True)
     radii = _circumradii(points[triangles])
-    limits = distances[:, -1].cpu().numpy()[triangles].mean(axis=1) / 2
+    limits = distances[:, -1].cpu().numpy()[triangles].mean(axis=1)
     is_small = radii <= limits
     triangles = triangles[is_small]
     votes = votes[is_small]

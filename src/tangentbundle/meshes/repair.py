@@ -23,7 +23,7 @@ def cut_sheets(mesh: Any, faces: Any = None) -> Triangles:
     >>> vertices = np.array([[0.0, 0, 0], [0, 0, 1], [1, 0, 0], [-1, 1, 0], [-1, -1, 0]])
     >>> cut = cut_sheets(vertices, [[0, 1, 2], [0, 1, 3], [0, 1, 4]])  # three pages of a book
     >>> cut, cut.origin.tolist()
-    (Triangles(9 vertices, 3 triangles), [0, 1, 2, 3, 4, 0, 1, 0, 1])
+    (Triangles(9 vertices, 3 triangles), [0, 1, 2, 3, 4, 0, 0, 1, 1])
     """
     triangles = read_mesh(mesh, faces)
     corners = distinct_corners(check_corners(triangles.faces, len(triangles.vertices)))
