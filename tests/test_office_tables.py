@@ -144,3 +144,9 @@ def test_damaged_files_are_refused(name, share, cases, tmp_path):
     (tmp_path / name).write_bytes(content[: int(share * len(content))])
     with pytest.raises(DamagedFileError, match="not a"):
         read_field(tmp_path / name)
+
+
+def test_places_of_a_series_are_read_once(cases):
+    case = cases["long_german_with_gaps.csv"]
+    places = read_field(case.path, Request(only_points=True)).space.coordinates
+    assert len(places) == office.N

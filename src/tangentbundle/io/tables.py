@@ -103,6 +103,8 @@ def from_table(
     used: tuple[str, ...] = ()
     if not request.only_points:
         dates = find_dates(reader.others())
+    elif _is_series(reader):
+        request = replace(request, drop_duplicates=True)
     if dates is not None and places_repeat(reader.coordinates(), dates):
         field, series = _series(reader, dates, request)
         used = dates.clock.names
@@ -113,6 +115,12 @@ def from_table(
     assert field.rows is not None
     said = [*notes, *field.notes, *whole.notes(len(filled), used)]
     return replace(field, rows=filled[field.rows], origin=origin, notes=tuple(said))
+
+
+def _is_series(reader: _Reader) -> bool:
+    """Whether places repeat at other times, as in a table of stations whose places are wanted."""
+    dates = find_dates(reader.others())
+    return dates is not None and places_repeat(reader.coordinates(), dates)
 
 
 def _rows_of(table: Any, field: Field) -> Any:
