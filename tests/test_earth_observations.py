@@ -118,7 +118,7 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
     from tangentbundle.io import Field, read_field
     from tangentbundle.results import Result
     from tangentbundle.spaces import Globe
-    from tangentbundle_cli.predict import predict_each
+    from tangentbundle_cli.predict import Errors, predict_each
 
     rng = np.random.default_rng(0)
     lat, lon = np.degrees(np.arcsin(rng.uniform(-1, 1, 40))), rng.uniform(0, 360, 40)
@@ -142,7 +142,7 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
 
     result = Result("denoise")
     model = Seen(covariance=tb.estimators.Tangent(), manifold=SPHERE)
-    predict_each(result, model, field, field, noise=None, std=False)
+    predict_each(result, model, field, field, Errors(), noise=None, std=False)
     np.testing.assert_allclose(seen[0], sigma)
     rows[3, 4] = np.nan
     np.savetxt(tmp_path / "c.csv", rows, delimiter=",", header="lat,lon,u,v,sigma", comments="")
@@ -152,6 +152,7 @@ def test_the_column_sigma_of_a_file_reaches_the_estimators(tmp_path):
             Seen(manifold=SPHERE),
             read_field(tmp_path / "c.csv"),
             Field(Globe(lat, lon)),
+            Errors(),
             noise=None,
             std=False,
         )

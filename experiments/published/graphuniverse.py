@@ -94,10 +94,15 @@ class Graph:
 
     def to(self, device: str) -> Graph:
         """The same graph on another device."""
-        tensors = {}
-        for name, tensor in vars(self).items():
-            tensors[name] = None if tensor is None else tensor.to(device)
-        return Graph(**tensors)
+        posterior = self.posterior
+        if posterior is not None:
+            posterior = posterior.to(device)
+        return Graph(
+            features=self.features.to(device),
+            labels=self.labels.to(device),
+            edges=self.edges.to(device),
+            posterior=posterior,
+        )
 
     @property
     def degrees(self) -> Tensor:
@@ -169,9 +174,10 @@ class Batch:
         starts = np.concatenate([[0], np.cumsum(nodes)[:-1]]).tolist()
         edges = [graph.edges + start for graph, start in zip(graphs, starts, strict=True)]
         features = torch.cat([graph.features for graph in graphs])
+        posteriors = [graph.posterior for graph in graphs if graph.posterior is not None]
         posterior = None
-        if graphs[0].posterior is not None:
-            posterior = torch.cat([graph.posterior for graph in graphs])
+        if posteriors:
+            posterior = torch.cat(posteriors)
         counts = torch.tensor(nodes, device=features.device)
         numbers = torch.arange(len(graphs), device=features.device)
         return cls(
@@ -367,11 +373,12 @@ class Correction(Recipe):
     def initial(self, seed: int) -> torch.nn.Module:
         net = self.build(seed)
         with torch.no_grad():
-            for parameter in net.decoder.parameters():
+            for parameter in net.get_submodule("decoder").parameters():
                 parameter.zero_()
         return net
 
     def logits(self, net: torch.nn.Module, batch: Batch) -> Tensor:
+        assert batch.posterior is not None
         correction = net(mixture_inputs(batch), batch.edges)
         return torch.log(batch.posterior + 1e-6) + correction
 
@@ -580,7 +587,7 @@ class GraphUniverseChallenge(Benchmark):
         combined = []
         for group in groups.values():
             first = group[0]
-            summary = {
+            summary: Row = {
                 key: first[key] for key in ("method", "kind", "seed", "device") if key in first
             }
             summary["all"] = float(np.mean([row["accuracy"] for row in group]))

@@ -24,7 +24,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -123,7 +123,10 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def tangent_directions(
-    vertices: np.ndarray, normals: np.ndarray, source: np.ndarray, target: np.ndarray
+    vertices: np.ndarray,
+    normals: np.ndarray,
+    source: np.ndarray | int,
+    target: np.ndarray | int,
 ) -> np.ndarray:
     """Unit vectors in the tangent planes at ``source`` that point to ``target``, ``(..., 3)``."""
     edges = vertices[target] - vertices[source]
@@ -298,17 +301,17 @@ class Scene:
         slopes = np.broadcast_to(slope[:, :, None], own.shape)
         fields = np.concatenate([own, acting_fields, turned, slopes], axis=-1)
         bundle = TangentBundle.from_mesh(vertices, episode.faces)
-        single = {"device": device, "dtype": torch.float32}
+        single_precision = partial(torch.tensor, device=device, dtype=torch.float32)
         return cls(
-            positions=torch.tensor(vertices, **single),
-            normals=torch.tensor(normals, **single),
+            positions=single_precision(vertices),
+            normals=single_precision(normals),
             edges=torch.tensor(_directed_edges(episode.faces).T.copy(), device=device),
-            frames=torch.tensor(np.asarray(bundle.frames), **single),
-            functions=torch.tensor(np.concatenate(functions, axis=-1), **single),
-            fields=torch.tensor(fields, **single),
+            frames=single_precision(np.asarray(bundle.frames)),
+            functions=single_precision(np.concatenate(functions, axis=-1)),
+            fields=single_precision(fields),
             occupancy=torch.tensor(occupancy, device=device),
             actor=torch.tensor(number + 1, device=device),
-            directions=torch.tensor(directions, **single),
+            directions=single_precision(directions),
             operators=MixedOperators.of(bundle, oriented=True).to(device, torch.float32),
         )
 

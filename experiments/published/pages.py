@@ -26,7 +26,8 @@ def with_tables(text: str) -> str:
         start = f"<!-- table: {name} -->\n"
         end = "<!-- end -->"
         pattern = re.escape(start) + ".*?" + re.escape(end)
-        text = re.sub(pattern, lambda match, new=start + table + end: new, text, flags=re.DOTALL)
+        before, after = re.split(pattern, text, flags=re.DOTALL)
+        text = before + start + table + end + after
     return text
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -262,10 +262,10 @@ def estimate_by(net: Configured, device: str) -> Estimate:
     """The estimate of a network."""
 
     def estimate(case: Case) -> np.ndarray:
-        single = {"dtype": torch.float32, "device": device}
-        wind = torch.tensor(np.where(case.observed[:, None], case.wind, 0.0), **single)
+        single_precision = partial(torch.tensor, dtype=torch.float32, device=device)
+        wind = single_precision(np.where(case.observed[:, None], case.wind, 0.0))
         observed = torch.tensor(case.observed, device=device)
-        steady = torch.tensor(case.climatology, **single)
+        steady = single_precision(case.climatology)
         with torch.no_grad():
             outputs = apply(net, case.layout, wind[None], observed[None], steady)
         return outputs[0].cpu().double().numpy()
@@ -291,9 +291,9 @@ def train(
     fields = read_fields(path)
     layouts = training_layouts(path, device)
     rng = np.random.default_rng(seed)
-    single = {"dtype": torch.float32, "device": device}
-    series = torch.tensor(fields.training, **single)
-    steady = torch.tensor(fields.climatology, **single)
+    single_precision = partial(torch.tensor, dtype=torch.float32, device=device)
+    series = single_precision(fields.training)
+    steady = single_precision(fields.climatology)
     optimiser = torch.optim.Adam(net.parameters(), lr=LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=updates)
     best = relative_error(estimate_by(net, device), validation)
