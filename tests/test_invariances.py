@@ -12,7 +12,7 @@ from tangentbundle.errors import InvalidInputError, TooFewPointsError
 from tangentbundle.estimators import (
     Ambient,
     GaussianProcess,
-    Identity,
+    NearestVector,
     NeighborMean,
     SpectralFilter,
     Stack,
@@ -23,7 +23,7 @@ from tangentbundle.estimators.neighborhoods import NearestPoints
 from tangentbundle.testing import random_orthogonal
 
 TORUS, SPHERE = tb.manifolds.Torus(1.0, 0.4), tb.manifolds.Sphere(2)
-MODELS = [GaussianProcess(Tangent()), GaussianProcess(Ambient()), NeighborMean(), Identity()]
+MODELS = [GaussianProcess(Tangent()), GaussianProcess(Ambient()), NeighborMean(), NearestVector()]
 OFFSETS = [1e3, 1e6]
 """Distances of the origin in units of the cloud."""
 

@@ -7,7 +7,12 @@ import pandas as pd
 import pytest
 from tool import run
 
-from tangentbundle.errors import InvalidInputError, MissingColumnsError, UnitsError
+from tangentbundle.errors import (
+    DamagedFileError,
+    InvalidInputError,
+    MissingColumnsError,
+    UnitsError,
+)
 from tangentbundle.io import Request, read_field
 from tangentbundle.layout import Layout
 
@@ -130,3 +135,18 @@ def test_words_of_networks_for_missing_numbers(tmp_path):
     path.write_text("station,valid,lat,lon,drct,sknt\n" + rows.replace("30,3\n", "M,M\n"))
     field = read_field(path)
     assert field.units == "kt" and field.values.shape == (2, 4, 2)
+
+
+@pytest.mark.parametrize("name", ["sheet.xlsx", "sheet.xls", "sheet.ods", "compressed.csv.gz"])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_damaged_files_are_refused(name, share, cases, tmp_path):
+    content = cases[name].path.read_bytes()
+    (tmp_path / name).write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DamagedFileError, match="not a"):
+        read_field(tmp_path / name)
+
+
+def test_places_of_a_series_are_read_once(cases):
+    case = cases["long_german_with_gaps.csv"]
+    places = read_field(case.path, Request(only_points=True)).space.coordinates
+    assert len(places) == office.N

@@ -35,7 +35,7 @@ def test_an_installed_wheel_runs_the_demo(wheel, tmp_path):
     """The dependencies are those of this environment; the package itself is only in the wheel."""
     venv.create(tmp_path / "env", with_pip=False)
     scripts = tmp_path / "env" / ("Scripts" if sys.platform == "win32" else "bin")
-    python = scripts / Path(sys.executable).name.replace("python3.11", "python")
+    python = scripts / "python"
     prefix = ["-m", "pip", "--python", python]
     install = [sys.executable, *prefix, "install", "-q", "--no-deps", "--no-index", wheel]
     subprocess.run(install, check=True, timeout=300)

@@ -95,10 +95,10 @@ class DirectionField:
 
         The index is the number of turns of the directions along a small loop around the point,
         counted with respect to the surface. The loops are triangles, of the mesh or between the
-        points of a cloud, and on closed surfaces the indices sum to the Euler characteristic
-        exactly. The sum is compared with ``euler``, or with
-        ``calculus.euler_characteristic(bundle)``; an ``AccuracyWarning`` says if they differ, as
-        between points that form no surface.
+        points of a cloud. On closed meshes, and on clouds whose triangles form a closed surface,
+        the indices sum to the Euler characteristic exactly. The sum is compared with ``euler``, or
+        with ``calculus.euler_characteristic(bundle)``; an ``AccuracyWarning`` says if they differ,
+        as near sharp edges and where points are sparse.
 
         >>> import tangentbundle as tb
         >>> bundle = tb.TangentBundle.from_points(tb.manifolds.Sphere(2).sample(2000, seed=0))

@@ -29,8 +29,8 @@ from ..estimators.covariance import (
     Role,
     helmholtz_covariance,
 )
+from ..estimators.defaults import surface_covariances
 from ..estimators.sites import SQUARE_FLOOR, Pairs, Sites
-from ..estimators.stacking import surface_covariances
 from ..manifolds import Manifold, Sphere
 from ..manifolds.base import Landmarks
 

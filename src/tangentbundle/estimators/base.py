@@ -17,12 +17,13 @@ from ..arrays import finite, float_tensor, host
 from ..errors import NO_EXAMPLE, InvalidInputError, NoInformationWarning, Remedy, warn
 from ..parallel import one_thread, threads_by_size
 from .calibration import calibration
+from .defaults import default_models
 from .history import History
 from .inputs import check_tangent, of_kind, validated
 from .observations import JITTER, Observations, Places, known_variances
 from .prediction import Model, Prediction
 from .spectral import SpectralFilter
-from .stacking import Mixture, Stack, compared_densities, default_models
+from .stacking import Mixture, Stack, compared_densities
 from .tangents import TangentSpaces
 
 

@@ -14,32 +14,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
-from typing import Any
 
 import numpy as np
 
 from ..errors import InvalidInputError, TangentBundleError, TangentBundleWarning
-from .covariance import (
-    Ambient,
-    Covariance,
-    CurlFree,
-    DivergenceFree,
-    Matern,
-    Tangent,
-    helmholtz_covariance,
-)
-from .neighbors import NearestVector, NeighborMean
 from .observations import Observations, Places
 from .prediction import MixturePrediction, Model, Posterior, Prediction
-from .process import GaussianProcess
 
 MAX_STEPS = 2000
 TOLERANCE = 1e-9
 """Steps end where the log density of a vector grows by less."""
-
-MAX_FLOW_DIMENSIONS = 6
-"""Of more components, to have no divergence or no curl says little about each."""
 
 NEGLIGIBLE = 0.01
 """Models of a smaller weight are left out: predictions of each cost as much as those of the
@@ -189,46 +173,3 @@ class Mixture(Posterior):
         """``left_out`` of the observations that models were compared at."""
         fits = self.fits[: len(self._positive_weights)]
         return MixturePrediction(self._positive_weights, [fit.left_out for fit in fits])
-
-
-@singledispatch
-def surface_covariances(manifold: Any) -> list[Covariance]:
-    """The covariances on a known manifold of a type that has its own; none for all others."""
-    return []
-
-
-def default_covariances(observations: Observations, manifold: Any = None) -> list[Covariance]:
-    """A few distinct ones: those of the manifold; otherwise smooth and rough tangent fields, with
-    divergence and rotation where these exist, smooth and rough ambient ones, and ambient ones
-    without divergence or without curl."""
-    own = surface_covariances(manifold)
-    if own:
-        return own
-    smooth = Matern(np.inf)
-    rough = Matern(1.5)
-    if observations.dim == 2 and observations.oriented:
-        tangent = [DivergenceFree(smooth) + CurlFree(smooth), helmholtz_covariance()]
-    else:
-        tangent = [Tangent(smooth), Tangent(rough)]
-    covariances: list[Covariance] = [*tangent, Ambient(smooth), Ambient(rough)]
-    if observations.dim < observations.ambient_dim <= MAX_FLOW_DIMENSIONS:
-        covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
-    return covariances
-
-
-def default_models(
-    observations: Observations,
-    covariances: Sequence[Covariance] | None = None,
-    manifold: Any = None,
-) -> list[Model]:
-    """Gaussian processes with these or the default covariances, also without a history; the
-    neighbours' mean, and the data."""
-    if covariances is None:
-        covariances = default_covariances(observations, manifold)
-    for covariance in covariances:
-        if isinstance(covariance, Covariance):
-            covariance.check(observations.ambient_dim, observations.dim, observations.oriented)
-    processes = [GaussianProcess(covariance) for covariance in covariances]
-    if observations.history is not None:
-        processes += [GaussianProcess(covariance, uses_history=False) for covariance in covariances]
-    return [*processes, NeighborMean(), NearestVector()]

@@ -71,8 +71,8 @@ class Heat(Parametric):
 def geometric_times(count: int, shortest: float, longest: float) -> list[float]:
     """Times that grow by a constant factor, for filters that see small features and large ones.
 
-    Multiples of one step are a poor basis: where the step is short all are short, and where it is
-    long all but the first are long.
+    Multiples of one step need the right step: where it is short all times are short, and where it
+    is long all but the first are long.
 
     >>> import tangentbundle as tb
     >>> [round(time, 6) for time in geometric_times(3, 0.01, 1.0)]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..manifolds.base import Landmarks
+from ..memory import require_memory
 from .methods import Record
 from .surroundings import Surroundings
 
@@ -16,6 +17,11 @@ LATEST_LAGS = 2
 
 FASTEST = 2.0
 """Speeds of the mean field, in units of their root mean square, count as this at most."""
+
+
+FIELDS_HELD = 200
+"""About so many fields for each one of the series are in memory at once: patterns, neighbours, and
+copies of them."""
 
 
 class Term(NamedTuple):
@@ -75,6 +81,11 @@ class FeatureMap:
 
     def __call__(self, fields: np.ndarray, lags: list[int]) -> Features:
         """Of fields ``(T, n, d)``, of which those of ``lags`` steps ago are used."""
+        require_memory(
+            8.0 * FIELDS_HELD * fields.size,
+            f"features of {len(fields)} fields at {fields.shape[1]} points",
+            "Give fewer fields or points, or forecast with Persistence().",
+        )
         latest_lags = lags[:LATEST_LAGS]
         terms = [Term(fields, lag, self._ones) for lag in lags]
         terms += [Term(fields, lag, self._log_sizes) for lag in latest_lags]

@@ -31,7 +31,7 @@ sheet."""
 MAX_CORNERS = 32
 """Most triangles around a point."""
 
-MAX_HOLE = 6
+MAX_HOLE = 12
 """Edges of a hole up to which it is closed: where stars disagree triangles may be missing."""
 
 

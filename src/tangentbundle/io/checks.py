@@ -94,7 +94,7 @@ def distinct_rows(
     if not request.drop_duplicates:
         numbers = np.arange(len(space)) if rows is None else rows
         raise _duplicates_error(f"{count} points", int(numbers[later[0]]) + 1, series)
-    if series:
+    if series and not request.only_points:
         warn_of_data(
             f"rows at one place are told apart by column {series}: {count} rows are left out, "
             "all but the first of each place.",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -75,7 +77,8 @@ def _read_table(path: Path, written: TextTable, columns: Columns) -> Any:
                     decimal_point=written.numerals.decimal,
                 ),
             )
-    except (ValueError, OSError, LookupError, EOFError) as error:  # of Arrow, all of these kinds
+    # of Arrow, all of these kinds, and of archives
+    except (ValueError, OSError, LookupError, EOFError, zlib.error, BadZipFile) as error:
         raise _error(path, written, columns, error) from error
 
 

@@ -113,7 +113,7 @@ class Field:
         text = str(self.space)
         if self.times is not None and len(self.times) > 1:
             first, last = self.ends(self.times)
-            text += f", {len(self.times)} times from {first} to {last}"
+            text += f", {len(self.times)} times from {first} to {last}".replace("T", " ")
         elif len(self) > 1:
             text += f", {len(self)} fields"
         return text

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from ..errors import (
     DamagedFileError,
@@ -17,9 +22,13 @@ from ..errors import (
     TangentBundleError,
 )
 from ..layout import Head, Layout, Numerals, find_head
+from . import workbook_process
 from .columns import find_columns
 from .field import Field, Request
 from .tables import check_distinct, from_table
+
+MAX_MEMORY = 4 << 30
+"""Most memory, in bytes, to read a workbook: the largest sheets need about half of it."""
 
 Sheet = list[list[Any]]
 """Rows of cells: text, numbers, dates; empty cells are empty text."""
@@ -43,19 +52,17 @@ def read(path: Path, request: Request) -> Field:
 
 
 def _sheets(path: Path) -> dict[str, Sheet]:
-    """The sheets of a workbook that are not empty."""
-    from python_calamine import CalamineError, CalamineWorkbook
-
-    try:
-        with path.open("rb") as file:
-            workbook = CalamineWorkbook.from_filelike(file)
-            sheets = {}
-            for name in workbook.sheet_names:
-                rows = workbook.get_sheet_by_name(name).to_python(skip_empty_area=True)
-                if rows:
-                    sheets[name] = rows
-    except (CalamineError, OSError, ValueError) as error:
-        raise DamagedFileError(f"{path.name} is not a readable workbook ({error}).") from error
+    """The sheets of a workbook that are not empty, read by a process of its own."""
+    program = Path(workbook_process.__file__)
+    limit = min(MAX_MEMORY, psutil.virtual_memory().available)
+    command = [sys.executable, "-I", str(program), str(path.absolute()), str(limit)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip().splitlines()
+        raise DamagedFileError(
+            f"{path.name} is not a readable workbook ({''.join(reason[:1])[:200]})."
+        )
+    sheets = dict(json.loads(done.stdout, object_hook=workbook_process.decoded))
     if not sheets:
         raise DamagedFileError(f"{path.name} has no sheet with anything in it.")
     return sheets
@@ -164,9 +171,9 @@ def _column(cells: Sequence[Any], pyarrow: Any, *, is_numeric: bool) -> Any:
     if are_numbers and (filled or is_numeric):
         numbers = [None if _is_empty(cell) else float(cell) for cell in cells]
         return pyarrow.array(numbers, pyarrow.float64())
-    if filled and all(isinstance(cell, date) for cell in filled):
+    if filled and all(isinstance(cell, datetime) for cell in filled):
         return pyarrow.array(
-            [None if _is_empty(cell) else _with_time(cell) for cell in cells],
+            [None if _is_empty(cell) else cell for cell in cells],
             pyarrow.timestamp("us"),
         )
     return pyarrow.array([_as_text(cell) for cell in cells], pyarrow.string())
@@ -174,13 +181,6 @@ def _column(cells: Sequence[Any], pyarrow: Any, *, is_numeric: bool) -> Any:
 
 def _is_empty(cell: Any) -> bool:
     return isinstance(cell, str) and not cell.strip()
-
-
-def _with_time(cell: date) -> datetime:
-    """A date with a time of day."""
-    if isinstance(cell, datetime):
-        return cell
-    return datetime.combine(cell, time())
 
 
 def _as_text(cell: Any) -> str:

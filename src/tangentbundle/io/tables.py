@@ -96,20 +96,31 @@ def from_table(
     filled = whole.filled_rows()
     if not len(filled):
         raise DamagedFileError(f"{path.name} has only empty rows. Give at least three points.")
-    reader = whole.at(filled, notes)
+    reader = whole.at(filled)
     if not (columns.vectors or request.only_points):
         _warn_of_unused(reader.others(), columns)
     dates = None
+    used: tuple[str, ...] = ()
     if not request.only_points:
         dates = find_dates(reader.others())
+    elif _is_series(reader):
+        request = replace(request, drop_duplicates=True)
     if dates is not None and places_repeat(reader.coordinates(), dates):
         field, series = _series(reader, dates, request)
+        used = dates.clock.names
         origin = TableFile(reader.table, written, series)
     else:
         field = _one_field(reader, request)
         origin = TableFile(_rows_of(reader.table, field), written)
     assert field.rows is not None
-    return replace(field, rows=filled[field.rows], origin=origin)
+    said = [*notes, *field.notes, *whole.notes(len(filled), used)]
+    return replace(field, rows=filled[field.rows], origin=origin, notes=tuple(said))
+
+
+def _is_series(reader: _Reader) -> bool:
+    """Whether places repeat at other times, as in a table of stations whose places are wanted."""
+    dates = find_dates(reader.others())
+    return dates is not None and places_repeat(reader.coordinates(), dates)
 
 
 def _rows_of(table: Any, field: Field) -> Any:
@@ -173,20 +184,24 @@ class _Reader:
             }
         return self._others
 
-    def at(self, filled: np.ndarray, notes: Sequence[Note]) -> _Reader:
-        """Those rows of the table; notes say what is left out of it, after other ``notes``."""
-        said = [*notes, *self.columns.notes]
-        empty = len(self.table) - len(filled)
+    def at(self, filled: np.ndarray) -> _Reader:
+        """Those rows of the table."""
+        if len(filled) == len(self.table):
+            return self
+        return _Reader(self.table.take(filled), self.columns, self.numerals)
+
+    def notes(self, filled: int, used: Sequence[str]) -> list[Note]:
+        """What is left out of the table: empty rows, and columns, but for the ``used`` ones."""
+        notes = []
+        empty = len(self.table) - filled
         if empty:
-            said.append(Note(f"{empty} empty rows left out"))
-        unused = [name for name in self.table.column_names if name not in self.columns.numeric]
-        unused = [name for name in unused if name]
+            notes.append(Note(f"{empty} empty rows left out"))
+        numeric = self.columns.numeric
+        unused = [name for name in self.table.column_names if name and name not in numeric]
+        unused = [name for name in unused if name not in used]
         if unused:
-            said.append(Note(f"columns not used: {listed(unused)}"))
-        table = self.table
-        if empty:
-            table = table.take(filled)
-        return _Reader(table, replace(self.columns, notes=tuple(said)), self.numerals)
+            notes.append(Note(f"columns not used: {listed(unused)}"))
+        return notes
 
     def coordinates(self) -> np.ndarray:
         """The points ``(n, k)``."""

@@ -10,6 +10,7 @@ import csv
 import gzip
 import re
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 CANDIDATES = ("cp1252", "gb18030", "cp932", "big5", "euc_kr", "cp1250", "cp1251")
 """Encodings of text that is not Unicode: Western Europe, Chinese, Japanese, Korean, Central Europe,
 Cyrillic."""
+
+NOT_IN_CP1252 = (b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d")
+"""Bytes that are no letters in Windows-1252."""
 
 ENCODINGS = {
     "utf-8": "UTF-8",
@@ -137,7 +141,7 @@ def read_start(path: Path) -> bytes:
             start = file.read(SAMPLE_BYTES)
             if len(start) == SAMPLE_BYTES:
                 start += file.readline(MAX_LINE)
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if path.suffix.lower() in (".gz", ".zip"):
             raise DamagedFileError(f"{path.name} is not a readable archive ({error}).") from error
         raise
@@ -191,10 +195,13 @@ def _likeliest_encoding(start: bytes) -> str:
     lines = [line for line in start.splitlines() if not line.isascii()]
     matches = from_bytes(b"\n".join(lines[:SAMPLE_LINES]), cp_isolation=[*CANDIDATES])
     best = matches.best()
+    western = "cp1252"
+    if any(sign in start for sign in NOT_IN_CP1252):
+        western = "latin-1"
     if best is None:
-        return "cp1252"
-    if start.decode(best.encoding, "replace") == start.decode("cp1252", "replace"):
-        return "cp1252"
+        return western
+    if start.decode(best.encoding, "replace") == start.decode(western, "replace"):
+        return western
     return best.encoding
 
 

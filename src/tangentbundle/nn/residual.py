@@ -102,7 +102,7 @@ class ResidualTNN(Configured):
 
     Args:
         channels: of the input, of all blocks, of the output, such as ``[1, 16, 1]``.
-        layers: number of blocks; 20 train as one does.
+        layers: number of blocks; 20 can be trained.
         readout: of the output, as of ``TNN``.
         others: as of ``ResidualBlock``.
 

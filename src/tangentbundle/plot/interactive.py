@@ -231,10 +231,13 @@ def _maps(
 ) -> list[Any]:
     """Figures with coastlines and graticule."""
     box = map_box(chart, *_ends(layers, chart))
-    return [_map(group, chart, box) for group in _grouped(groups, layers)]
+    towns = placed_towns(chart, box, np.concatenate(_ends(layers, chart)))
+    return [_map(group, chart, box, towns) for group in _grouped(groups, layers)]
 
 
-def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
+def _map(
+    layers: list[Layer], chart: EqualAreaMap, box: Box, towns: list[tuple[str, np.ndarray]]
+) -> Any:
     """Layers on a map; those with arrows have a reference arrow."""
     lower, upper = box
     pixels = min(MAX_MAP_PIXELS, MAX_PIXELS // len(layers))
@@ -255,7 +258,7 @@ def _map(layers: list[Layer], chart: EqualAreaMap, box: Box) -> Any:
     y = {**axis, "range": [lower[1], upper[1]], "scaleanchor": "x"}
     lines = _map_lines(chart, lower, upper, color)
     if color == GREY:
-        lines += _towns(chart, box, np.concatenate(_ends(layers, chart)))
+        lines += _town_names(towns)
     ground = _ground(chart, lower, upper)
     return _figure(layers, lines, groups, _ratio(box), xaxis=x, yaxis=y, shapes=ground)
 
@@ -488,9 +491,8 @@ def _shape(outlines: Sequence[np.ndarray], color: str) -> dict[str, Any]:
     }
 
 
-def _towns(chart: EqualAreaMap, box: Box, occupied: np.ndarray) -> list[Any]:
-    """Names of a few towns, beside the data."""
-    placed = placed_towns(chart, box, occupied)
+def _town_names(placed: list[tuple[str, np.ndarray]]) -> list[Any]:
+    """Names of a few towns, and their places."""
     if not placed:
         return []
     return [
