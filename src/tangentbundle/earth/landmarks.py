@@ -115,7 +115,7 @@ def cut_at_edges(ring: np.ndarray, middle: float) -> list[np.ndarray]:
     A ring around a pole is closed along the edges of the map.
 
     >>> ring = np.array([[170.0, 0.0], [-170.0, 0.0], [-170.0, 9.0], [170.0, 9.0], [170.0, 0.0]])
-    >>> [part[:, 0].max() - part[:, 0].min() for part in cut_at_edges(ring, 0.0)]
+    >>> [float(np.ptp(part[:, 0])) for part in cut_at_edges(ring, 0.0)]
     [10.0, 10.0]
     """
     lon = np.unwrap(ring[:, 0] - middle, period=360.0)
