@@ -39,7 +39,7 @@ from ..winds import (
 )
 from .checks import check_count, distinct_rows, usable_rows, warn_if_radians, warn_of_data
 from .field import Field, Request
-from .names import listed, name_key, named, natural, unit_of, with_suffix
+from .names import listed, name_key, named, natural, split_unit, unit_of, with_suffix
 from .series import are_dates, numbers_the_rows
 from .vocabulary import names_of, pairs_of, without_fillers
 
@@ -134,6 +134,8 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     """
     known = {name_key(name): name for name in reversed(names)}
     points, on_globe = _find_points(names, known, request)
+    if on_globe:
+        _refuse_radians(points)
     vectors: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
     sigma: tuple[str, ...] = ()
@@ -153,6 +155,16 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         vectors = tuple(f"{name} [{units[wind[0]]}]" for name in vectors)
     columns = Columns(points, vectors, on_globe, units, wind=wind, sigma=sigma)
     return replace(columns, notes=tuple(_notes(columns, request)))
+
+
+def _refuse_radians(points: Sequence[str]) -> None:
+    """Refuse latitudes and longitudes whose names say that they are in radians."""
+    in_radians = [name for name in points if is_radian(split_unit(name)[1])]
+    if in_radians:
+        raise UnitsError(
+            f"latitude and longitude must be in degrees, and {listed(in_radians)} says radians. "
+            "Multiply by 180 / pi, and correct the names."
+        )
 
 
 def _notes(columns: Columns, request: Request) -> list[Note]:

@@ -22,8 +22,8 @@ def degrees_of(text: str, numerals: Numerals) -> float | None:
 
     >>> degrees_of("11°30'W", Numerals()), degrees_of("48,25 N", Numerals(","))
     (-11.5, 48.25)
-    >>> degrees_of("north", Numerals()) is None
-    True
+    >>> degrees_of("north", Numerals()) is None, degrees_of("11 75 W", Numerals()) is None
+    (True, True)
     """
     match = ANGLE.fullmatch(text.strip())
     if match is None:
@@ -34,6 +34,8 @@ def degrees_of(text: str, numerals: Numerals) -> float | None:
             continue
         number = numerals.as_float(match[part].lstrip("+-"))
         if number is None:
+            return None
+        if part != "degrees" and number >= 60:
             return None
         total += number / unit
     side = (match["start"] or match["end"] or "").upper()
