@@ -97,12 +97,39 @@ def test_groups_without_three_digits_are_no_numbers(cell):
     assert Numerals(".", ",").as_float(cell) is None
 
 
-@pytest.mark.parametrize("unit", ["rad", "radians"])
-def test_places_in_radians_are_refused(unit, tmp_path):
+@pytest.mark.parametrize("unit", ["rad", "radians", "gon"])
+def test_places_must_be_in_degrees(unit, tmp_path):
     path = tmp_path / "a.csv"
     rows = "".join(f"0.{k}1,0.{k}5,1.5,0.5\n" for k in range(9))
     path.write_text(f"lat ({unit}),lon ({unit}),u,v\n" + rows)
     with pytest.raises(UnitsError, match="degrees"):
+        read_field(path)
+
+
+def test_directions_in_other_angles_are_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{k},{k},1.5,{30 * k}\n" for k in range(9))
+    path.write_text("lat,lon,speed,direction (gon)\n" + rows)
+    with pytest.raises(UnitsError, match="degrees or radians"):
+        read_field(path)
+
+
+@pytest.mark.parametrize("units", [("km", "m"), ("m", "ft")])
+def test_coordinates_of_different_units_are_refused(units, tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{k},{k * k},1.5,0.5\n" for k in range(9))
+    path.write_text(f"x [{units[0]}],y [{units[1]}],u,v\n" + rows)
+    with pytest.raises(UnitsError, match="different units"):
+        read_field(path)
+    path.write_text(f"x [{units[0]}],y [{units[0]}],u,v\n" + rows)
+    assert read_field(path).space.places[2].tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("row", ["10E,20,1,2", "10,20N,1,2", "10 75 N,20,1,2"])
+def test_sides_and_minutes_that_do_not_exist_are_no_places(row, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("lat,lon,u,v\n" + "".join(f"{k}N,{k}E,1,2\n" for k in range(9)) + row + "\n")
+    with pytest.raises(DamagedFileError, match="row 10"):
         read_field(path)
 
 

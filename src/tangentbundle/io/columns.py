@@ -23,7 +23,7 @@ from ..errors import (
 )
 from ..layout import NUMBER
 from ..spaces import Cloud, Globe, Space
-from ..units import common_unit, conversion
+from ..units import common_unit, conversion, in_metres
 from ..winds import (
     EAST,
     EAST_NORTH,
@@ -56,6 +56,8 @@ VELOCITY = ("v", "v_", "d", "d_")
 
 NO_VECTOR_PREFIXES = ("", "n", "normal", "normals", "p", "pos", "position")
 """Names of axes with these in front are normals or further coordinates, as nx or pos_x."""
+OTHER_ANGLES = ("gon", "gons", "gradian", "gradians", "mil", "mils", "mrad", "arcmin", "turn")
+"""Units of angles that are neither degrees nor radians."""
 MAX_GROUPS = 4
 """Other vectors that a warning names."""
 
@@ -134,8 +136,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     """
     known = {name_key(name): name for name in reversed(names)}
     points, on_globe = _find_points(names, known, request)
-    if on_globe:
-        _refuse_radians(points)
+    _check_units_of_places(points, on_globe)
     vectors: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
     sigma: tuple[str, ...] = ()
@@ -143,6 +144,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         has_compass = on_globe or _is_plane(points)
         wind = _find_wind(names, known, has_compass, request)
         if wind:
+            _refuse_other_angles(wind[1], split_unit(wind[1])[1])
             vectors = EAST_NORTH
         else:
             vectors = _find_vectors(names, known, points, on_globe, request)
@@ -157,13 +159,32 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     return replace(columns, notes=tuple(_notes(columns, request)))
 
 
-def _refuse_radians(points: Sequence[str]) -> None:
-    """Refuse latitudes and longitudes whose names say that they are in radians."""
-    in_radians = [name for name in points if is_radian(split_unit(name)[1])]
-    if in_radians:
+def _check_units_of_places(points: Sequence[str], on_globe: bool) -> None:
+    """Refuse latitudes and longitudes whose names say that they are not in degrees, and
+    coordinates in different units of length."""
+    units = {name: split_unit(name)[1] for name in points}
+    if on_globe:
+        for name, unit in units.items():
+            if is_radian(unit) or unit.lower() in OTHER_ANGLES:
+                raise UnitsError(
+                    f"latitude and longitude must be in degrees, and {name} says {unit}. Convert "
+                    "it, and correct its name."
+                )
+        return
+    lengths = {unit: in_metres(unit) for unit in units.values()}
+    sizes = {size.value for size in lengths.values() if size is not None}
+    if len(sizes) > 1:
         raise UnitsError(
-            f"latitude and longitude must be in degrees, and {listed(in_radians)} says radians. "
-            "Multiply by 180 / pi, and correct the names."
+            f"the coordinates {listed([*units])} are in different units. Convert them to one."
+        )
+
+
+def _refuse_other_angles(name: str, unit: str) -> None:
+    """Refuse directions that are neither in degrees nor in radians."""
+    if unit.lower() in OTHER_ANGLES:
+        raise UnitsError(
+            f"directions must be in degrees or radians, and {name} says {unit}. Convert it, and "
+            "correct its name."
         )
 
 

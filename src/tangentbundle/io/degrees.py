@@ -17,8 +17,8 @@ ANGLE = re.compile(
 """Degrees, minutes and seconds, with the side of the equator or of Greenwich before or after."""
 
 
-def degrees_of(text: str, numerals: Numerals) -> float | None:
-    """The degrees that a text is; None if it is none.
+def degrees_of(text: str, numerals: Numerals, sides: str = "NSEW") -> float | None:
+    """The degrees that a text is; None if it is none, or on another side than one of ``sides``.
 
     >>> degrees_of("11°30'W", Numerals()), degrees_of("48,25 N", Numerals(","))
     (-11.5, 48.25)
@@ -39,6 +39,8 @@ def degrees_of(text: str, numerals: Numerals) -> float | None:
             return None
         total += number / unit
     side = (match["start"] or match["end"] or "").upper()
+    if side and side not in sides:
+        return None
     if side in ("S", "W") or match["degrees"].startswith("-"):
         return -total
     return total
