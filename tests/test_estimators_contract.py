@@ -169,6 +169,36 @@ def test_the_default_does_not_depend_on_the_choice_of_coordinates():
     assert max(errors) < 1.02 * min(errors)
 
 
+def sparse_torus():
+    """Planes of neighbours differ so much that they hardly tell orientations."""
+    torus = Torus()
+    points = torus.sample(120, seed=0)
+    return points, torus.tangent_field(points)
+
+
+def two_patches():
+    rng = np.random.default_rng(0)
+    plane = rng.uniform(-1, 1, (120, 2))
+    plane[:, 0] += 0.5 * np.sign(plane[:, 0])
+    points = np.c_[plane, 0.1 * plane[:, 0] * plane[:, 1]]
+    return points, np.cross([0.0, 0.0, 1.0], points)
+
+
+@pytest.mark.parametrize("cloud", [sparse_torus, two_patches])
+@pytest.mark.parametrize("seed", range(2))
+def test_estimated_orientations_do_not_depend_on_the_choice_of_coordinates(cloud, seed):
+    points, vectors = cloud()
+    vectors = vectors + 0.1 * np.random.default_rng(1).standard_normal(vectors.shape)
+    turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0]
+    covariance = DivergenceFree() + CurlFree()
+    model = FieldInterpolator(covariance=covariance, dim=2).fit(points, vectors)
+    turned = FieldInterpolator(covariance=covariance, dim=2).fit(points @ turn.T, vectors @ turn.T)
+    assert turned.noise_ == pytest.approx(model.noise_, rel=1e-6)
+    np.testing.assert_allclose(
+        turned.predict(points @ turn.T) @ turn, model.predict(points), atol=1e-6 * model.scale_
+    )
+
+
 @pytest.mark.parametrize("model", [*PROCESSES, *SIMPLE, None])
 def test_units_change_nothing_but_units(model):
     plain = FieldInterpolator(model, dim=2, random_state=0).fit(POINTS, VECTORS)

@@ -159,7 +159,15 @@ def test_the_centre_has_no_tangent_space(space):
 def test_a_curve_may_have_every_point_twice():
     points = np.repeat(Sphere(1).sample(20, seed=0), 2, axis=0)
     vectors = points[:, ::-1] * [-1, 1]
-    model = FieldInterpolator(GaussianProcess(Tangent()), dim=1, random_state=0).fit(
-        points, vectors
-    )
+    interpolator = FieldInterpolator(GaussianProcess(Tangent()), dim=1, random_state=0)
+    with pytest.warns(SuspiciousDataWarning, match="20 of 40 rows repeat"):
+        model = interpolator.fit(points, vectors)
     assert np.allclose(model.predict(points), vectors, atol=0.1)
+
+
+@pytest.mark.parametrize("size", [1e151, 1e300])
+def test_places_out_of_range_are_refused(size):
+    points = Sphere(2).sample(30, seed=0)
+    model = FieldInterpolator(dim=2).fit(points, np.cross([0.0, 0.0, 1.0], points))
+    with pytest.raises(InvalidInputError, match="points are of size"):
+        model.predict(size * points)

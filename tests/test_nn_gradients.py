@@ -241,3 +241,14 @@ def test_which_method_networks_choose():
     assert choose(*[100] * 500) is tb.Dense
     assert choose(DENSE_SIZE // 2, *[20] * 40) is tb.Dense
     assert choose(DENSE_SIZE // 2, *[20] * 1000) is tb.Chebyshev  # 4 billion numbers when padded
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [0.0, 1e-12, 1e-3, 1.0, 1e8, 1e16])
+@pytest.mark.parametrize("activation", [nn.NormTanh(), nn.NormGate(2)])
+def test_derivatives_are_finite_at_vectors_of_any_size(activation, size, dtype):
+    x = size * torch.randn(2, 6, 2, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    x.requires_grad_()
+    y = activation.to(dtype)(x, laplacian(1, 6))
+    y.sum().backward()
+    assert bool(y.isfinite().all()) and bool(x.grad.isfinite().all())

@@ -14,7 +14,7 @@ from tangentbundle.errors import (
     UnitsError,
 )
 from tangentbundle.io import Request, read_field
-from tangentbundle.layout import Layout
+from tangentbundle.layout import Layout, Numerals
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_what_was_found_out_is_said(name, words, cases):
 
 
 def test_options_say_how_a_table_is_written(tmp_path):
-    rows = "".join(f"{10 + k},{k},1.{k}25,0.{k}50\n".replace(",", ";") for k in range(8))
+    rows = "".join(f"{10 + k},{k},1.{k}25,2.{k}50\n".replace(",", ";") for k in range(8))
     path = tmp_path / "a.csv"
     path.write_text("lat;lon;u;v\n" + rows)
     assert read_field(path).values[0, 1, 0] == 1.125
@@ -59,6 +59,78 @@ def test_options_say_how_a_table_is_written(tmp_path):
     assert read_field(path, Request(layout=layout)).values[0, 1, 0] == 1125
     with pytest.raises(InvalidInputError, match="encoding"):
         read_field(path, Request(layout=Layout(encoding="utf-99")))
+
+
+WRITINGS = [
+    Numerals(decimal, thousands)
+    for decimal, groups in ((".", ("", ",", "'", " ")), (",", ("", ".", "'", " ")))
+    for thousands in groups
+]
+
+
+@pytest.mark.parametrize("writing", WRITINGS, ids=str)
+@pytest.mark.parametrize("seed", range(5))
+def test_numbers_are_read_as_they_were_written(writing, seed):
+    """Whatever numbers a table has: none comes out as another one."""
+    rng = np.random.default_rng(seed)
+    numbers = np.round(rng.normal(size=12) * 10.0 ** rng.integers(-1, 5, 12), 3)
+    numbers = np.append(numbers, [0.125, -0.25, 1013.5])
+
+    def written(number):
+        text = f"{number:,.3f}"
+        return text.translate({ord(","): writing.thousands, ord("."): writing.decimal})
+
+    cells = [written(number) for number in numbers]
+    numerals = Numerals.of(cells, Layout())
+    assert [numerals.as_float(cell) for cell in cells] == numbers.tolist()
+
+
+@pytest.mark.parametrize("groups", [6, 60])
+def test_a_leading_zero_is_no_thousand(groups):
+    numerals = Numerals.of(["0.125", "-0.250", *["1,013"] * groups], Layout())
+    assert numerals.as_float("0.125") == 0.125
+    assert numerals.as_float("1,013") == 1013.0
+
+
+@pytest.mark.parametrize("cell", ["1,5", "1,50", "1,5000", "12,34,567", "0,500", "1.5,000", ",500"])
+def test_groups_without_three_digits_are_no_numbers(cell):
+    assert Numerals(".", ",").as_float(cell) is None
+
+
+@pytest.mark.parametrize("unit", ["rad", "radians", "gon"])
+def test_places_must_be_in_degrees(unit, tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"0.{k}1,0.{k}5,1.5,0.5\n" for k in range(9))
+    path.write_text(f"lat ({unit}),lon ({unit}),u,v\n" + rows)
+    with pytest.raises(UnitsError, match="degrees"):
+        read_field(path)
+
+
+def test_directions_in_other_angles_are_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{k},{k},1.5,{30 * k}\n" for k in range(9))
+    path.write_text("lat,lon,speed,direction (gon)\n" + rows)
+    with pytest.raises(UnitsError, match="degrees or radians"):
+        read_field(path)
+
+
+@pytest.mark.parametrize("units", [("km", "m"), ("m", "ft")])
+def test_coordinates_of_different_units_are_refused(units, tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{k},{k * k},1.5,0.5\n" for k in range(9))
+    path.write_text(f"x [{units[0]}],y [{units[1]}],u,v\n" + rows)
+    with pytest.raises(UnitsError, match="different units"):
+        read_field(path)
+    path.write_text(f"x [{units[0]}],y [{units[0]}],u,v\n" + rows)
+    assert read_field(path).space.places[2].tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("row", ["10E,20,1,2", "10,20N,1,2", "10 75 N,20,1,2"])
+def test_sides_and_minutes_that_do_not_exist_are_no_places(row, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("lat,lon,u,v\n" + "".join(f"{k}N,{k}E,1,2\n" for k in range(9)) + row + "\n")
+    with pytest.raises(DamagedFileError, match="row 10"):
+        read_field(path)
 
 
 def test_sheets_are_chosen_or_listed(tmp_path):

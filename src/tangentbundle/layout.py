@@ -31,8 +31,10 @@ NUMERAL = re.compile(rf"[+-]?\d[\d.,'’{SPACES}]*(?:[eE][+-]?\d+)?")
 FRACTION = {sign: re.compile(rf"[+-]?\d*\{sign}\d+(?:[eE][+-]?\d+)?") for sign in ".,"}
 """A number with a decimal sign, and no other sign."""
 
-GROUPED = {sign: re.compile(rf"[+-]?\d{{1,3}}(?:{re.escape(sign)}\d{{3}})+") for sign in GROUPING}
-"""A whole number in groups of three digits."""
+GROUPED = {
+    sign: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:{re.escape(sign)}\d{{3}})+") for sign in GROUPING
+}
+"""A whole number in groups of three digits; 0.125 is none."""
 
 UNITS: tuple[str, ...] = (
     "deg",
@@ -119,11 +121,27 @@ class Numerals:
         return text.replace(self.decimal, ".")
 
     def as_float(self, text: str) -> float | None:
-        """The number that a text is; None if it is none."""
+        """The number that a text is; None if it is none, as is one whose groups have not three
+        digits.
+
+        >>> Numerals(".", ",").as_float("1,500.5"), Numerals(".", ",").as_float("1,5")
+        (1500.5, None)
+        """
         plain = self.plain(text)
-        if NUMBER.fullmatch(plain):
+        if self._is_well_grouped(text) and NUMBER.fullmatch(plain):
             return float(plain)
         return None
+
+    def _is_well_grouped(self, text: str) -> bool:
+        """Whether signs between digits are where they belong, or there are none."""
+        if not self.thousands:
+            return True
+        signs = SPACES if self.thousands in SPACES else self.thousands
+        whole, _, fraction = text.strip().partition(self.decimal)
+        if any(sign in fraction for sign in signs):
+            return False
+        used = [sign for sign in signs if sign in whole]
+        return not used or (len(used) == 1 and GROUPED[used[0]].fullmatch(whole) is not None)
 
 
 def _decimal_sign(numerals: Sequence[str]) -> str:

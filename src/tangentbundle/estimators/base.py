@@ -19,7 +19,7 @@ from ..parallel import one_thread, threads_by_size
 from .calibration import calibration
 from .defaults import default_models
 from .history import History
-from .inputs import check_tangent, of_kind, validated
+from .inputs import check_size, check_tangent, of_kind, validated
 from .observations import JITTER, Observations, Places, known_variances
 from .prediction import Model, Prediction
 from .spectral import SpectralFilter
@@ -184,6 +184,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         X, kind = of_kind(X, "points", self.on_devices)
         X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         finite(float_tensor(X, "points")[0], "points")
+        check_size("points", X)
         if kind.dtype == torch.float32:
             X = self._without_rounding(X)
         prediction = self._predict(X, return_std or return_cov, with_noise)

@@ -74,13 +74,42 @@ def validated(
         )
     for name, values in (("points", X), ("vectors", y)):
         finite(float_tensor(values, name)[0], name)
-        size = float(np.abs(values).max())
-        if size != 0.0 and not 1e-150 < size < 1e150:
-            raise InvalidInputError(
-                f"{name} are of size {size:.3g}, whose square is out of range. Rescale them."
-            )
+        if float(np.abs(values).max()) < 1e-150 and values.any():
+            raise _out_of_range(name, values)
+        check_size(name, values)
     _warn_of_outliers(X)
+    _warn_of_copies(X, y)
     return X, y
+
+
+def check_size(name: str, values: np.ndarray) -> None:
+    """Refuse values whose squares are infinite."""
+    if values.size and float(np.abs(values).max()) >= 1e150:
+        raise _out_of_range(name, values)
+
+
+def _out_of_range(name: str, values: np.ndarray) -> InvalidInputError:
+    size = float(np.abs(values).max())
+    return InvalidInputError(
+        f"{name} are of size {size:.3g}, whose square is out of range. Rescale them."
+    )
+
+
+def _warn_of_copies(X: np.ndarray, y: np.ndarray) -> None:
+    """Warn of rows that come twice: models are compared by vectors that are left out, and a copy
+    says what was left out."""
+    if not y.any():
+        return
+    first = np.unique(np.concatenate([X, y], axis=1), axis=0, return_index=True)[1]
+    copies = np.setdiff1d(np.arange(len(X)), first)
+    if len(copies):
+        warn(
+            f"{len(copies)} of {len(X)} rows repeat the point and the vector of another row "
+            f"(such as {copies[0]}, counted from 0). Copies say nothing new, and the noise and "
+            "standard deviations come out too small. Remove them.",
+            SuspiciousDataWarning,
+            point=copies[0],
+        )
 
 
 def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:

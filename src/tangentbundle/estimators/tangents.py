@@ -72,8 +72,8 @@ class TangentSpaces:
             except IsolatedPointsError:
                 # an outlier has a tangent space, too: that of its nearest points
                 return cls.from_nearest(points, dim)
+        signs = _with_most_columns_kept(_signs_that_agree(bundle))
         edges = confident_edges(bundle)
-        signs = _with_most_columns_kept(host(tree_signs(edges)), host(edges.components))
         signs_at_starts = signs[host(edges.rows)]
         signs_at_ends = signs[host(edges.indices)]
         agree = signs_at_starts * host(edges.distances) * signs_at_ends > 0
@@ -243,17 +243,48 @@ class TangentSpaces:
         return far
 
 
-def _with_most_columns_kept(signs: np.ndarray, components: np.ndarray) -> np.ndarray:
-    """Of the two orientations of each component, the one that keeps the stated sign of most
-    columns.
+def _signs_that_agree(bundle: TangentBundle) -> np.ndarray:
+    """Signs ``(n,)`` of the frames along the curve that make neighbours agree, and components of
+    the graph where they are nearest to each other.
 
-    ``signs`` (n,) orient the frames along the curve, up to a sign of each component. Where both
-    orientations keep equally many, the first point along the curve keeps its frame.
+    They follow from distances and angles alone, up to one sign of all.
     """
-    majority = np.bincount(components, weights=signs)
-    first = np.unique(components, return_index=True)[1]
-    orientation = np.where(majority == 0, signs[first], np.sign(majority))
-    return signs * orientation[components]
+    assert bundle.tangent_frames is not None, "fields have frames"
+    points = host(bundle.cloud.points)
+    frames = host(bundle.tangent_frames.matrices).astype(float)
+    signs = host(tree_signs(confident_edges(bundle, facing=0.0))).copy()
+    components = host(bundle.sorted_graph.components)
+    is_linked = np.zeros(len(points), dtype=bool)
+    nearest_linked = np.zeros(len(points), dtype=int)
+    distances = np.full(len(points), np.inf)
+    newest = 0
+    while True:
+        added = np.flatnonzero(components == newest)
+        is_linked[added] = True
+        others = np.flatnonzero(~is_linked)
+        if not len(others):
+            return signs
+        new_distances, neighbors = NearestPoints(points[added]).query(points[others])
+        is_nearer = new_distances < distances[others]
+        distances[others[is_nearer]] = new_distances[is_nearer]
+        nearest_linked[others[is_nearer]] = added[neighbors[is_nearer]]
+        end = others[distances[others].argmin()]
+        start = nearest_linked[end]
+        newest = components[end]
+        agreement = signs[start] * signs[end] * np.linalg.det(frames[start].T @ frames[end])
+        if agreement < 0:
+            signs[components == newest] *= -1
+
+
+def _with_most_columns_kept(signs: np.ndarray) -> np.ndarray:
+    """Of the two orientations of all frames, the one that keeps the stated sign of most columns.
+
+    Where both keep equally many, the first point along the curve keeps its frame.
+    """
+    majority = np.sign(signs.sum())
+    if majority == 0:
+        majority = signs[0]
+    return signs * majority
 
 
 def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:

@@ -117,7 +117,7 @@ def _duplicates_error(points: str, first: int, series: str | None) -> InvalidInp
         return InvalidInputError(
             f"{problem}, told apart by column {series}, and a table holds one field.",
             f"Choose the rows of one value of {series}, such as one time or level, or average over "
-            "them. Series in time are read from .nc, .zarr, .npz.",
+            "them. A series needs times such as 2020-01-31 12:00, all written alike.",
         )
     return InvalidInputError(
         f"{problem}.",

@@ -24,7 +24,7 @@ from ..errors import (
 )
 from ..layout import NUMBER
 from ..spaces import Cloud, Globe, Space
-from ..units import common_unit, conversion
+from ..units import common_unit, conversion, in_metres
 from ..winds import (
     EAST,
     EAST_NORTH,
@@ -40,7 +40,16 @@ from ..winds import (
 )
 from .checks import check_count, distinct_rows, usable_rows, warn_if_radians, warn_of_data
 from .field import Field, Request
-from .names import listed, name_key, named, natural, plain_name, unit_of, with_suffix
+from .names import (
+    listed,
+    name_key,
+    named,
+    natural,
+    plain_name,
+    split_unit,
+    unit_of,
+    with_suffix,
+)
 from .series import are_dates, numbers_the_rows
 from .vocabulary import names_of, pairs_of, without_fillers
 
@@ -57,6 +66,8 @@ VELOCITY = ("v", "v_", "d", "d_")
 
 NO_VECTOR_PREFIXES = ("", "n", "normal", "normals", "p", "pos", "position")
 """Names of axes with these in front are normals or further coordinates, as nx or pos_x."""
+OTHER_ANGLES = ("gon", "gons", "gradian", "gradians", "mil", "mils", "mrad", "arcmin", "turn")
+"""Units of angles that are neither degrees nor radians."""
 MAX_GROUPS = 4
 """Other vectors that a warning names."""
 MIN_LETTERS = 5
@@ -140,6 +151,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
     """
     known = {name_key(name): name for name in reversed(names)}
     points, on_globe = _find_points(names, known, request)
+    _check_units_of_places(points, on_globe)
     vectors: tuple[str, ...] = ()
     wind: tuple[str, ...] = ()
     sigma: tuple[str, ...] = ()
@@ -147,6 +159,7 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         has_compass = on_globe or _is_plane(points)
         wind = _find_wind(names, known, has_compass, request)
         if wind:
+            _refuse_other_angles(wind[1], split_unit(wind[1])[1])
             vectors = EAST_NORTH
         else:
             vectors = _find_vectors(names, known, points, on_globe, request)
@@ -159,6 +172,35 @@ def find_columns(names: Sequence[str], request: Request) -> Columns:
         vectors = tuple(f"{name} [{units[wind[0]]}]" for name in vectors)
     columns = Columns(points, vectors, on_globe, units, wind=wind, sigma=sigma)
     return replace(columns, notes=tuple(_notes(columns, request)))
+
+
+def _check_units_of_places(points: Sequence[str], on_globe: bool) -> None:
+    """Refuse latitudes and longitudes whose names say that they are not in degrees, and
+    coordinates in different units of length."""
+    units = {name: split_unit(name)[1] for name in points}
+    if on_globe:
+        for name, unit in units.items():
+            if is_radian(unit) or unit.lower() in OTHER_ANGLES:
+                raise UnitsError(
+                    f"latitude and longitude must be in degrees, and {name} says {unit}. Convert "
+                    "it, and correct its name."
+                )
+        return
+    lengths = {unit: in_metres(unit) for unit in units.values()}
+    sizes = {size.value for size in lengths.values() if size is not None}
+    if len(sizes) > 1:
+        raise UnitsError(
+            f"the coordinates {listed([*units])} are in different units. Convert them to one."
+        )
+
+
+def _refuse_other_angles(name: str, unit: str) -> None:
+    """Refuse directions that are neither in degrees nor in radians."""
+    if unit.lower() in OTHER_ANGLES:
+        raise UnitsError(
+            f"directions must be in degrees or radians, and {name} says {unit}. Convert it, and "
+            "correct its name."
+        )
 
 
 def _notes(columns: Columns, request: Request) -> list[Note]:

@@ -17,13 +17,13 @@ ANGLE = re.compile(
 """Degrees, minutes and seconds, with the side of the equator or of Greenwich before or after."""
 
 
-def degrees_of(text: str, numerals: Numerals) -> float | None:
-    """The degrees that a text is; None if it is none.
+def degrees_of(text: str, numerals: Numerals, sides: str = "NSEW") -> float | None:
+    """The degrees that a text is; None if it is none, or on another side than one of ``sides``.
 
     >>> degrees_of("11°30'W", Numerals()), degrees_of("48,25 N", Numerals(","))
     (-11.5, 48.25)
-    >>> degrees_of("north", Numerals()) is None
-    True
+    >>> degrees_of("north", Numerals()) is None, degrees_of("11 75 W", Numerals()) is None
+    (True, True)
     """
     match = ANGLE.fullmatch(text.strip())
     if match is None:
@@ -35,8 +35,12 @@ def degrees_of(text: str, numerals: Numerals) -> float | None:
         number = numerals.as_float(match[part].lstrip("+-"))
         if number is None:
             return None
+        if part != "degrees" and number >= 60:
+            return None
         total += number / unit
     side = (match["start"] or match["end"] or "").upper()
+    if side and side not in sides:
+        return None
     if side in ("S", "W") or match["degrees"].startswith("-"):
         return -total
     return total

@@ -217,7 +217,8 @@ class _Reader:
             compass = Compass.of(texts, self.table.column_names)
             numbers = [self._direction(text, compass) for text in texts]
         elif self.columns.on_globe and name in self.columns.points:
-            numbers = [self._degrees(text) for text in texts]
+            sides = "NS" if name == self.columns.points[0] else "EW"
+            numbers = [self._degrees(text, sides) for text in texts]
         else:
             numbers = [self._number(text) for text in texts]
         for row, number in enumerate(numbers):
@@ -235,12 +236,12 @@ class _Reader:
             return np.nan
         return self.numerals.as_float(text)
 
-    def _degrees(self, text: str) -> float | None:
-        """A latitude or longitude, with or without minutes and the side of the equator."""
+    def _degrees(self, text: str, sides: str) -> float | None:
+        """A latitude or longitude, with or without minutes and one of two sides of the globe."""
         number = self._number(text)
         if number is not None:
             return number
-        return degrees_of(text, self.numerals)
+        return degrees_of(text, self.numerals, sides)
 
     def _direction(self, text: str, compass: Compass) -> float | None:
         """A direction in degrees, from a number or a point of the compass."""

@@ -172,8 +172,9 @@ class NormTanh(Activation):
         square = squared_norm(x)
         is_small = square < SMALL_SQUARE
         length = torch.where(is_small, 1.0, square).sqrt()
-        factor = torch.where(is_small, tanh_ratio_series(square), torch.tanh(length) / length)
-        return x * factor
+        small_square = torch.where(is_small, square, 0.0)  # powers of long vectors are infinite
+        series = tanh_ratio_series(small_square)
+        return x * torch.where(is_small, series, torch.tanh(length) / length)
 
 
 class NormGate(Activation):
