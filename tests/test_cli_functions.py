@@ -17,6 +17,7 @@ from tangentbundle_cli import COMMANDS
 from tangentbundle_cli.fields import inspect as inspect_file
 from tangentbundle_cli.filtering import filter as filter_file
 from tangentbundle_cli.options import Display, Geometry, Reading
+from tangentbundle_cli.plain_words import Errors, guesses_in_words
 from tangentbundle_cli.predict import denoise
 
 ALL_DIGITS = Display(quiet=True, digits=16)
@@ -95,3 +96,26 @@ def test_results_of_a_series_are_the_means_of_its_fields(folder):
     result = denoise(Path("field.csv"), Path("a.npz"), std=True)
     assert result.after.std.shape == result.after.values.shape == (1, 120, 3)
     assert result.table.title == "Models" and result.data["noise"] > 0
+
+
+class UncertainFarAway:
+    """An estimator of wind at the equator whose errors grow with the longitude."""
+
+    def predict(self, points, return_cov):
+        deviations = np.arctan2(points[:, 1], points[:, 0])
+        return points, deviations[:, None, None] ** 2 * np.eye(3)
+
+
+@pytest.mark.parametrize(
+    ("longitudes", "words"),
+    [
+        ([1.0, 2.0, 3.0, 60.0], "more than 6700 km from a measurement are guesses (25% of"),
+        ([1.0, 2.0, 3.0, 4.0], ""),
+    ],
+)
+def test_guesses_are_counted_where_there_is_one_too(longitudes, words):
+    station = tb.io.Field(tb.spaces.Globe(np.array([0.0]), np.array([0.0])))
+    places = tb.io.Field(tb.spaces.Globe(np.zeros(4), np.array(longitudes)))
+    errors = Errors(sizes=1.0, fields=1)
+    sentence = guesses_in_words(UncertainFarAway(), station, places, errors)
+    assert words in sentence and (words != "" or sentence == "")

@@ -56,7 +56,8 @@ def test_in_parts(files):
     assert (
         told["points"] == 800
         and told["dimension"] == 2
-        and len(told["notes"]) == 2
+        and len(told["notes"]) == 3
+        and told["notes"][2] == "columns not used: label, number"
         and told["partitions"] == 8
     )
     assert "error:" in far.stderr

@@ -111,7 +111,7 @@ ACTIVATIONS = [
 ]
 
 READERS = {
-    **{f"{kind.__name__} alone": kind() for kind in ACTIVATIONS},
+    **{f"{kind.__name__} alone": kind().double() for kind in ACTIVATIONS},
     "AmbientThenProject of sines": nn.AmbientThenProject(torch.sin),
     "two copies joined": joined_with_itself(nn.AmbientThenProject()),
     "network": nn.TNN(

@@ -222,3 +222,35 @@ def test_places_of_a_series_are_read_once(cases):
     case = cases["long_german_with_gaps.csv"]
     places = read_field(case.path, Request(only_points=True)).space.coordinates
     assert len(places) == office.N
+
+
+ROWS = "".join(f"S{k},{40 + k % 3},{10 + k},1.{k},0.{k}\n" for k in range(8))
+
+
+@pytest.mark.parametrize(
+    ("names", "advice"),
+    [
+        ("id,latitude,longtitude,u,v", "--latlon latitude,longtitude."),
+        ("id,lat,lon,eastwrad_wind,northward_wind", "--vectors eastwrad_wind,northward_wind."),
+        ("id,lat,lon,Wind East [m/s],Wind North [m/s]", '--vectors "Wind East,Wind North".'),
+        ("id,Breite,Länge,Strom Ost,Strom Nord", '--vectors "Strom Ost,Strom Nord".'),
+        ("id,lat,lon,wind_spede,wind_dir", "--wind wind_spede,wind_dir."),
+        ("id,altitude,longitude,u,v", "--latlon LAT,LON."),
+        ("id,lat,lon,eastward_wind,southward_wind", "--wind SPEED,DIRECTION."),
+    ],
+)
+def test_errors_name_columns_that_are_nearly_right(names, advice, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{names}\n{ROWS}", encoding="utf-8")
+    result = run("denoise", path, "-o", tmp_path / "b.csv", code=2)
+    assert result.stderr.rstrip().endswith(advice)
+
+
+def test_variable_winds_have_no_direction_in_german_either(tmp_path):
+    rows = "".join(f"{50 + k % 3},{10 + k},{5 + k},NO\n" for k in range(7))
+    path = tmp_path / "a.csv"
+    path.write_text(f"Breite,Länge,Windgeschwindigkeit,Windrichtung\n{rows}51,20,9,variabel\n")
+    field = read_field(path, Request(drop_missing=True))
+    assert len(field.space) == 7
+    notes = " ".join(note.text(str) for note in field.notes)
+    assert "1 of 8 rows with missing numbers left out: row 8" in notes

@@ -21,7 +21,8 @@ import tangentbundle as tb
 # We simulate the scan, because then the truth is known. The wall of the pipe is a tenth of its radius. Its vertices have errors of a
 # few tenths of a per cent, like those of a good scanner. A mesh is two arrays: `vertices (n, 3)`, and `faces (f, 3)`
 # with the numbers of the three corners of each triangle. Your own file is read by
-# `tangentbundle.io.read_field("scan.ply")` ([how to](../howto/mesh.md)).
+# `tangentbundle.io.read_field("scan.ply")` ([how to](../howto/mesh.md)). How the pipe is made does not matter for what follows;
+# you can skip that function.
 
 
 # %%
@@ -53,6 +54,9 @@ bundle = tb.TangentBundle.from_mesh(vertices, faces)
 print(bundle)
 
 # %% [markdown]
+# The printed line says what was built: planes of dimension 2, from a closed mesh. Flipped edges are diagonals that were exchanged inside the
+# surface, because long thin triangles are inaccurate; your vertices and faces stay as they are.
+#
 # The water rises on the outside, flows over the rim and sinks on the inside, with some rotation. So the arrows on the two
 # sides of the wall point in opposite directions. `to_coordinates` keeps the part of an arrow that lies in the surface, as two
 # numbers at each vertex; `to_ambient` makes three numbers in space of them again.

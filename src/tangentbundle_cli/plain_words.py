@@ -193,7 +193,7 @@ def guesses_in_words(
     if isinstance(field.space, tb.spaces.Globe):
         lengths = 2 * np.arcsin(np.clip(chords / 2, 0, 1))
     limit = float(np.quantile(lengths[are_guesses], 0.1))
-    share = (lengths > limit).mean()
+    share = (lengths >= limit).mean()
     return (
         f"Places more than {distance(limit, field)} from a measurement are guesses "
         f"({share:.0%} of the places)."

@@ -110,6 +110,8 @@ def as_option(argument: Argument, options: set[str]) -> str:
     '--drop-missing'
     >>> as_option(Argument("vectors", ("EAST", "NORTH")), options)
     '--vectors EAST,NORTH'
+    >>> print(as_option(Argument("vectors", ("Wind East", "Wind North")), options))
+    --vectors "Wind East,Wind North"
     >>> as_option(Argument("neighbors"), options), as_option(Argument("max_memory", 8e9), options)
     ('--neighbors', 'max_memory=8000000000.0')
     """
@@ -122,9 +124,10 @@ def as_option(argument: Argument, options: set[str]) -> str:
         return option
     if example is ...:
         return f"{option} ..."
-    if isinstance(example, tuple):
-        return f"{option} {','.join(example)}"
-    return f"{option} {example}"
+    value = ",".join(example) if isinstance(example, tuple) else str(example)
+    if " " in value:
+        value = f'"{value}"'
+    return f"{option} {value}"
 
 
 def run_command(

@@ -235,7 +235,9 @@ class TangentSpaces:
                 "Predictions there are little more than the prior.",
                 NoInformationWarning,
                 remedy=Remedy(
-                    "Use {return_std}, and check the units of the points.", return_std=True
+                    "Use {return_std}, and check the units of the points and the order of their "
+                    "coordinates.",
+                    return_std=True,
                 ),
             )
         return far

@@ -11,14 +11,13 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import torch
 from scipy import sparse
 from scipy.spatial import cKDTree
 
 from ..arrays import host
-from ..calculus import Derivatives
 from .diffusion import Diffusion
 from .front import Front
+from .gradient import gradient_matrix
 
 BOUNDARY_WIDTH = 2.0
 r"""Lengths :math:`\sqrt t` from a boundary in which it bends heat: heat that came from there has
@@ -83,13 +82,9 @@ class Distance:
         return np.divide(gradient, lengths, where=usable, out=np.zeros_like(gradient))
 
     @cached_property
-    def _gradient(self) -> sparse.csr_array:
+    def _gradient(self) -> sparse.bsr_array:
         """The gradient of functions as a matrix ``(n d, n)`` along the curve."""
-        matrix = Derivatives(self.bundle, degree=2).gradient().to("cpu", torch.float64).matrix
-        values = matrix.values().numpy()
-        columns = matrix.col_indices().numpy()
-        row_ends = matrix.crow_indices().numpy()
-        return sparse.csr_array((values, columns, row_ends), shape=tuple(matrix.shape))
+        return gradient_matrix(self.diffusion.stencils)
 
     @cached_property
     def _is_near_boundary(self) -> np.ndarray:

@@ -63,6 +63,8 @@ def _row_numbers(rows: np.ndarray) -> str:
     shown = ", ".join(str(row + 1) for row in rows[:MAX_ROWS])
     if len(rows) > MAX_ROWS:
         shown += ", ..."
+    if len(rows) == 1:
+        return f"row {shown}"
     return f"rows {shown}"
 
 

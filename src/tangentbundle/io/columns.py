@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import product, takewhile
 from typing import Any
 
@@ -39,7 +40,16 @@ from ..winds import (
 )
 from .checks import check_count, distinct_rows, usable_rows, warn_if_radians, warn_of_data
 from .field import Field, Request
-from .names import listed, name_key, named, natural, split_unit, unit_of, with_suffix
+from .names import (
+    listed,
+    name_key,
+    named,
+    natural,
+    plain_name,
+    split_unit,
+    unit_of,
+    with_suffix,
+)
 from .series import are_dates, numbers_the_rows
 from .vocabulary import names_of, pairs_of, without_fillers
 
@@ -60,6 +70,11 @@ OTHER_ANGLES = ("gon", "gons", "gradian", "gradians", "mil", "mils", "mrad", "ar
 """Units of angles that are neither degrees nor radians."""
 MAX_GROUPS = 4
 """Other vectors that a warning names."""
+MIN_LETTERS = 5
+"""Letters of a name from which on another with a wrong letter is recognised."""
+MIN_LIKENESS = 0.9
+"""Least share of letters in common, as difflib counts it: longtitude and longitude have 0.95,
+altitude and latitude 0.875."""
 
 
 @dataclass(frozen=True)
@@ -236,11 +251,17 @@ def _find_points(
         raise MissingColumnsError(
             f"no columns of points found; the file has {listed(names)}. Expected x, y, z, or lat, "
             "lon.",
-            Remedy(
-                "Name them: {points} or {latlon}.", points=("X", "Y", "Z"), latlon=("LAT", "LON")
-            ),
+            _name_points(known),
         )
     return cloud, False
+
+
+def _name_points(known: Mapping[str, str]) -> Remedy:
+    """The advice to name the columns of points."""
+    places = _similar_pair(known, names_of("latitude"), names_of("longitude"))
+    if places:
+        return Remedy("Name them, perhaps {latlon}.", latlon=places)
+    return Remedy("Name them: {points} or {latlon}.", points=("X", "Y", "Z"), latlon=("LAT", "LON"))
 
 
 def _find_wind(
@@ -291,7 +312,7 @@ def _find_vectors(
         raise MissingColumnsError(
             f"no columns of vectors found for the points {listed(points)}; the file has "
             f"{listed(names)}.",
-            name_vectors("Name them", on_globe),
+            name_vectors("Name them", names, on_globe),
         )
     return ()
 
@@ -309,15 +330,66 @@ def _velocities(known: dict[str, str], points: tuple[str, ...]) -> tuple[str, ..
     return _first(free, groups, least=len(points))
 
 
-def name_vectors(advice: str, on_globe: bool) -> Remedy:
-    """The advice to name the columns of vectors."""
-    if on_globe:
-        return Remedy(
-            f"{advice}: {{vectors}} or {{wind}}.",
-            vectors=("EAST", "NORTH"),
-            wind=("SPEED", "DIRECTION"),
-        )
-    return Remedy(f"{advice}: {{vectors}}.", vectors=("VX", "VY", "VZ"))
+def name_vectors(advice: str, names: Sequence[str], on_globe: bool) -> Remedy:
+    """The advice to name the columns of vectors, which may be among ``names``.
+
+    >>> print(name_vectors("Name them", ["station", "Wind East [m/s]", "Wind North [m/s]"], True))
+    Name them, perhaps vectors=('Wind East', 'Wind North').
+    """
+    if not on_globe:
+        return Remedy(f"{advice}: {{vectors}}.", vectors=("VX", "VY", "VZ"))
+    known = {name_key(name): name for name in reversed(names)}
+    vectors = _similar_winds(known)
+    if vectors:
+        return Remedy(f"{advice}, perhaps {{vectors}}.", vectors=vectors)
+    wind = _similar_pair(known, names_of("speed"), names_of("direction"))
+    if wind:
+        return Remedy(f"{advice}, perhaps {{wind}}.", wind=wind)
+    return Remedy(
+        f"{advice}: {{vectors}} or {{wind}}.",
+        vectors=("EAST", "NORTH"),
+        wind=("SPEED", "DIRECTION"),
+    )
+
+
+def _similar_winds(known: Mapping[str, str]) -> tuple[str, ...]:
+    """Columns that may be components: names with a wrong letter, or with further words beside east
+    and north; empty if there are none."""
+    for eastward, northward in zip(EASTWARD, NORTHWARD, strict=True):
+        for name_as_key, name in known.items():
+            words = name_as_key.split("_")
+            if eastward in words:
+                words[words.index(eastward)] = northward
+                partner = known.get("_".join(words), name)
+                if partner != name:
+                    return plain_name(name), plain_name(partner)
+    for eastward, northward in _winds():
+        columns = _similar_pair(known, [eastward], [northward])
+        if columns:
+            return columns
+    return ()
+
+
+def _similar_pair(
+    known: Mapping[str, str], first: Iterable[str], second: Iterable[str]
+) -> tuple[str, ...]:
+    """Two different columns whose names are almost among ``first`` and ``second``; empty if there
+    are none."""
+    columns = (_similar(known, first), _similar(known, second))
+    if "" in columns or columns[0] == columns[1]:
+        return ()
+    return columns
+
+
+def _similar(known: Mapping[str, str], wanted: Iterable[str]) -> str:
+    """The column whose name is one that is wanted, or has a letter wrong; empty if none has."""
+    for name in wanted:
+        likely = [name] if name in known else []
+        if len(name) >= MIN_LETTERS:
+            likely += get_close_matches(name, known, n=1, cutoff=MIN_LIKENESS)
+        if likely:
+            return plain_name(known[likely[0]])
+    return ""
 
 
 def _numbered_points(known: Mapping[str, str]) -> list[list[str]]:

@@ -294,7 +294,7 @@ def _warn_of_unused(others: Mapping[str, np.ndarray], columns: Columns) -> None:
         return
     warn_of_data(
         f"no columns of vectors are known among {listed(numeric)}: only the points are used.",
-        name_vectors("If there are vectors, name them", columns.on_globe),
+        name_vectors("If there are vectors, name them", numeric, columns.on_globe),
     )
 
 
