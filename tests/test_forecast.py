@@ -370,6 +370,27 @@ def test_intervals_cover_heavy_tails(level):
     assert abs(np.mean(inside) - level) < 0.04
 
 
+@pytest.mark.parametrize("n", [40, 60])
+@pytest.mark.parametrize("manifold", [None, SPHERE])
+def test_intervals_cover_what_estimated_planes_do_not_hold(manifold, n):
+    """Few points have inexact planes, and vectors a part across them that is never forecast."""
+    points = SPHERE.sample(n, seed=1)
+    axes = np.array([[np.cos(0.3 * t), np.sin(0.3 * t), 0.5] for t in range(130)])
+    noise = 0.05 * np.random.default_rng(0).standard_normal((130, n, 3))
+    series = np.cross(axes[:, None] + noise, points)
+    forecaster = tb.FieldForecaster(dim=2, manifold=manifold).fit(points, series[:74])
+    within_std = []
+    within_interval = []
+    for s in range(84, 126, 5):
+        field, std = forecaster.predict(series[s - 10 : s], 3, return_std=True)
+        low, high = forecaster.predict_interval(series[s - 10 : s], 3, level=0.9)
+        truth = series[s : s + 3]
+        within_std.append(np.mean(np.abs(truth - field) <= std))
+        within_interval.append(np.mean((low <= truth) & (truth <= high)))
+    assert 0.6 < np.mean(within_std) < 0.76
+    assert 0.85 < np.mean(within_interval) < 0.95
+
+
 def test_short_records_warn_and_claim_no_less_than_is_true():
     claimed, true = [], []
     for seed in range(6):

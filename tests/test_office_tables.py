@@ -133,6 +133,23 @@ def test_sides_and_minutes_that_do_not_exist_are_no_places(row, tmp_path):
         read_field(path)
 
 
+@pytest.mark.parametrize(
+    ("cell", "words", "number"),
+    [
+        ("1,5", "decimal commas in numbers that are text", 1.5),
+        ("1,500", "decimal commas in numbers that are text", 1.5),
+        ("1,500.5", "digits of numbers that are text grouped by commas", 1500.5),
+    ],
+)
+def test_how_numbers_that_are_text_are_read_is_said(cell, words, number, tmp_path):
+    path = tmp_path / "a.xlsx"
+    sheet = [["lat", "lon", "u", "v"], *[[k, k, 0.5, 0.5] for k in range(9)], [9, 9, cell, 0.5]]
+    path.write_bytes(office.xlsx({"a": sheet}))
+    field = read_field(path)
+    assert field.values[0, 9, 0] == number
+    assert words in field.notes[0].text(str)
+
+
 def test_sheets_are_chosen_or_listed(tmp_path):
     sheet = [office.GERMAN, *office.rows()]
     path = tmp_path / "a.xlsx"

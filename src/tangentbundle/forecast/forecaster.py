@@ -21,6 +21,9 @@ from .autoregression import Autoregression
 from .climate import Climate
 from .methods import ForecastMethod, LeadSkill, Record, fill_gaps
 
+FIELDS_AT_ONCE = 256
+"""Times whose normal parts are computed at a time."""
+
 
 @dataclass(eq=False, repr=False)
 class FieldForecaster(BaseEstimator):
@@ -89,6 +92,7 @@ class FieldForecaster(BaseEstimator):
         self.normal_share_ = check_tangent(
             series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2])
         )
+        self._normal_variances = self._across_estimated_planes(series, values)
         self.scale_ = float(np.sqrt(values.var(axis=0).mean()))
         if self.scale_ <= 1e-9 * float(np.abs(values).max()):
             raise InvalidInputError(
@@ -131,6 +135,18 @@ class FieldForecaster(BaseEstimator):
     def _coordinates(self, fields: np.ndarray) -> np.ndarray:
         """Fields ``(T, n, D)`` in the frames of the points, ``(T, n, d)``."""
         return np.einsum("nij,tni->tnj", self.frames_, fields, optimize=True)
+
+    def _across_estimated_planes(self, series: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Mean squares ``(n, D)`` of what fields have across their planes, which forecasts lack;
+        none if the planes are known."""
+        if self.manifold is not None:
+            return np.zeros(series.shape[1:])
+        squares = np.zeros(series.shape[1:])
+        for start in range(0, len(series), FIELDS_AT_ONCE):
+            fields = slice(start, start + FIELDS_AT_ONCE)
+            along = np.einsum("nij,tnj->tni", self.frames_, values[fields], optimize=True)
+            squares += np.square(series[fields] - along).sum(axis=0)
+        return squares / len(series)
 
     def _warn_if_too_short(self, fields: int) -> None:
         if self.fitted_.reach == 0:  # of methods that learn nothing
@@ -175,7 +191,8 @@ class FieldForecaster(BaseEstimator):
         errors = climate.errors(gain, len(values), ahead - self.last_step_, memory)
         variance = np.stack([lead.variance for lead in held_out]) + errors
         lengths = np.linalg.norm(self.frames_, axis=2)
-        return field, kind.wrap(self.scale_ * np.sqrt(variance)[:, :, None] * lengths)
+        along_planes = self.scale_**2 * variance[:, :, None] * np.square(lengths)
+        return field, kind.wrap(np.sqrt(along_planes + self._normal_variances))
 
     def _on_the_clock(self, recent: np.ndarray, times: Any) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates ``(W, n, d)`` of recent fields at every step, and the steps ``(W,)``."""

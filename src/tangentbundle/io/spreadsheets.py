@@ -26,6 +26,7 @@ from . import workbook_process
 from .columns import find_columns
 from .field import Field, Request
 from .tables import check_distinct, from_table
+from .text_files import name_of_sign
 
 MAX_MEMORY = 4 << 30
 """Most memory, in bytes, to read a workbook: the largest sheets need about half of it."""
@@ -46,7 +47,7 @@ def read(path: Path, request: Request) -> Field:
         )
     check_distinct(head.names, path)
     columns = find_columns(head.names, request)
-    notes = [_note(path, name, sheets, head)]
+    notes = [_note(path, name, sheets, head, numerals)]
     table = _table(sheets[name][head.first_row :], head.names, columns.numeric)
     return from_table(table, path, columns, request, notes=notes, numerals=numerals)
 
@@ -135,13 +136,17 @@ def _text(cell: Any) -> str:
     return str(cell)
 
 
-def _note(path: Path, name: str, sheets: dict[str, Sheet], head: Head) -> Note:
+def _note(path: Path, name: str, sheets: dict[str, Sheet], head: Head, numerals: Numerals) -> Note:
     """What was read of a workbook."""
     text = f"{path.name} read as: sheet {name}"
     if head.skipped:
         text += f", {head.skipped} lines above the names skipped"
     if head.has_units:
         text += ", units in the row below the names"
+    if numerals.decimal == ",":
+        text += ", decimal commas in numbers that are text"
+    if numerals.thousands:
+        text += f", digits of numbers that are text grouped by {name_of_sign(numerals.thousands)}"
     return Note(text + _other_sheets(sheets, name))
 
 

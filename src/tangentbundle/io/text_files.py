@@ -94,7 +94,7 @@ class TextTable:
         if self.numerals.decimal == ",":
             remarks.append("decimal commas")
         if self.numerals.thousands:
-            remarks.append(f"digits grouped by {_sign(self.numerals.thousands)}")
+            remarks.append(f"digits grouped by {name_of_sign(self.numerals.thousands)}")
         if self.comments:
             remarks.append(f"comment lines with {self.comment}")
         if self.head.skipped:
@@ -104,7 +104,7 @@ class TextTable:
         return remarks
 
 
-def _sign(sign: str) -> str:
+def name_of_sign(sign: str) -> str:
     """What a sign between digits is called."""
     return {",": "commas", ".": "points"}.get(sign, "spaces" if sign.isspace() else sign)
 
