@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import ConvexHull, Delaunay
 from scipy.spatial.transform import Rotation
 
 import tangentbundle as tb
@@ -420,3 +421,68 @@ def test_a_band_with_one_side():
         across = bundle.frames[source] @ [0.6, 0.8]
         transported = solver.transport(source, across)
     np.testing.assert_allclose(np.linalg.norm(transported, axis=1), 1.0, atol=1e-9)
+
+
+# Irregular meshes.
+
+
+def uneven_sphere(seed, slant):
+    """A sphere whose vertices are crowded around a great circle, and its triangles."""
+    points = np.random.default_rng(seed).standard_normal((2000, 3)) * [1.0, slant, slant**2]
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    faces = ConvexHull(points).simplices
+    is_inward = np.linalg.det(points[faces]) < 0
+    faces[is_inward] = faces[is_inward, ::-1]
+    return points, faces
+
+
+def uneven_sheet(seed, stretch):
+    """Places in a rectangle of the sides 6 and 1, crowded at one side, and triangles between them
+    that are Delaunay triangles after a stretch: with others than 1 they are slivers. There is one
+    edge along each of the short sides."""
+    rng = np.random.default_rng(seed)
+    inside = rng.random((4000, 2))
+    inside[:, 1] **= 1.5
+    along = np.linspace(0.0, 1.0, 150)
+    border = [np.stack([along, np.full(150, y)], axis=1) for y in (0.0, 1.0)]
+    places = np.concatenate([inside, *border]) * [6.0, 1.0]
+    triangles = Delaunay(places * [stretch, 1.0]).simplices
+    first, second, third = places[triangles].swapaxes(0, 1)
+    sides = np.stack([second - first, third - first], axis=1)
+    return places, triangles[np.abs(np.linalg.det(sides)) > 1e-9]
+
+
+def folded(places, gap):
+    """Places in the plane on a sheet that is folded once, without stretching: it turns by half a
+    circle to a second layer above the first, at a distance of the gap."""
+    radius = 0.5 * gap
+    from_fold = places[:, 0] - 3.0
+    angle = np.clip(from_fold / radius, 0.0, np.pi)
+    beyond = np.maximum(from_fold - np.pi * radius, 0.0)
+    along = np.minimum(from_fold, 0.0) + radius * np.sin(angle) - beyond
+    return np.stack([along, places[:, 1], radius * (1.0 - np.cos(angle))], axis=1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("slant", [1.0, 0.4])
+def test_distances_on_uneven_meshes_of_spheres(seed, slant):
+    vertices, faces = uneven_sphere(seed, slant)
+    distances = tb.TangentBundle.from_mesh(vertices, faces).distance(7)
+    exact = np.arccos(np.clip(vertices @ vertices[7], -1.0, 1.0))
+    errors = np.abs(distances - exact)[exact > 0] / exact[exact > 0]
+    assert np.median(errors) < 0.01 and np.quantile(errors, 0.95) < 0.05
+
+
+@pytest.mark.parametrize("stretch", [1.0, 0.2])
+@pytest.mark.parametrize("gap", [0.05, 0.1])
+def test_distances_do_not_depend_on_what_is_near_in_space(gap, stretch):
+    """The layers of a folded sheet are about as near to each other as neighbours are, but distances
+    are those in the plane."""
+    places, faces = uneven_sheet(0, stretch)
+    vertices = folded(places, gap)
+    bundle = tb.TangentBundle.from_mesh(vertices, faces)
+    for source in (5, 1000):
+        distances = bundle.distance(source)
+        exact = np.linalg.norm(places - places[source], axis=1)
+        errors = np.abs(distances - exact)[exact > 0] / exact[exact > 0]
+        assert np.median(errors) < 0.01 and np.quantile(errors, 0.95) < 0.05
