@@ -462,6 +462,37 @@ def test_streamlines_of_a_rotation_are_circles():
         streamlines(bundle, np.concatenate([field, field], axis=2), starts)
 
 
+def thin_fold(gap, spacing=0.09):
+    """Vertices and triangles of a strip folded back over a half circle, and their arc lengths."""
+    arc = np.pi * gap / 2
+    lengths = np.arange(0.0, 2.0 + arc + spacing / 2, spacing)
+    across = np.arange(0.0, 1.0 + spacing / 2, spacing)
+    s, y = (values.ravel() for values in np.meshgrid(lengths, across, indexing="ij"))
+    angle = np.clip((s - 1.0) / (gap / 2), 0.0, np.pi)
+    x = np.where(s < 1.0, s, np.where(s < 1.0 + arc, 1.0, 2.0 + arc - s))
+    x = x + gap / 2 * np.sin(angle)
+    vertices = np.stack([x, y, gap / 2 * (1.0 - np.cos(angle))], axis=1)
+    m = len(across)
+    corner = (m * np.arange(len(lengths) - 1)[:, None] + np.arange(m - 1)).ravel()
+    lower = np.stack([corner, corner + m, corner + 1], axis=1)
+    upper = np.stack([corner + 1, corner + m, corner + m + 1], axis=1)
+    return vertices, np.concatenate([lower, upper]), s
+
+
+@pytest.mark.parametrize("gap", [0.02, 0.05])
+def test_the_two_sides_of_a_thin_mesh_are_not_mixed(gap):
+    """They are nearer to each other than vertices of one side. Where all is flat, the arc length
+    is linear, and its gradient exact."""
+    vertices, faces, s = thin_fold(gap)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tb.errors.TangentBundleWarning)
+        bundle = tb.TangentBundle.from_mesh(vertices, faces)
+        gradient = bundle.to_ambient(bundle.gradient() @ s[:, None, None])
+    is_flat = abs(s - 1.0 - np.pi * gap / 4) > 0.5
+    directions = np.where(s < 1.0, 1.0, -1.0)[:, None] * np.array([1.0, 0.0, 0.0])
+    np.testing.assert_allclose(gradient[is_flat], directions[is_flat], atol=1e-9)
+
+
 def test_meshes():
     """The same derivatives and parts on a triangulated sphere, with the areas of its vertices as
     mass."""

@@ -279,3 +279,19 @@ def test_a_note_says_where_components_point(tmp_path):
     path.write_text(f"id,Breite,Länge,Ostwind,Nordwind\n{ROWS}", encoding="utf-8")
     notes = " ".join(note.text(str) for note in read_field(path).notes)
     assert "Ostwind, Nordwind, guessed by name, taken as parts towards east and north" in notes
+
+
+@pytest.mark.parametrize("has_moved", [True, False])
+def test_a_station_whose_coordinates_differ_between_rows_is_named(has_moved, tmp_path):
+    """Two places next to each other are one station if they have no time in common."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for day in (1, 2, 3):
+        for number in range(8):
+            latitude = 40.0 + number + (0.0001 if has_moved and (day, number) == (2, 5) else 0.0)
+            wind = rng.standard_normal(2).round(2)
+            rows.append((f"2026-01-0{day}", f"S{number}", latitude, 10.0 + number**2 / 10, *wind))
+    table = pd.DataFrame(rows, columns=["date", "station", "lat", "lon", "u", "v"])
+    table.to_csv(tmp_path / "a.csv", index=False)
+    notes = " ".join(str(note) for note in read_field(tmp_path / "a.csv").notes)
+    assert ("rows 6 and 14 are close to each other" in notes) == has_moved

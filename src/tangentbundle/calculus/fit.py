@@ -292,6 +292,51 @@ def _nearest_in_rows(
             distances[r] = lengths[k - 1]
 
 
+@njit(cache=True, nogil=True)
+def _nearest_along_edges(
+    start, stop, rows, indptr, graph_indices, points, distances, lists
+):  # pragma: no cover - compiled
+    """The k nearest points in space of each row, of those that are few edges away: so many rings
+    that they hold k points, and one more. Where all that is connected has fewer, the distance is
+    infinite."""
+    n, ambient_dim = points.shape
+    k = lists.shape[1]
+    seen_from = np.full(n, -1, np.int32)
+    found = np.empty(n, np.int32)
+    indices = np.empty(n, np.int32)
+    lengths = np.empty(n)
+    for r in range(start, stop):
+        i = rows[r]
+        seen_from[i] = r
+        found[0] = i
+        ring_start = 0
+        ring_end = 1
+        rings_left = 1
+        while ring_start < ring_end and rings_left >= 0:
+            count = ring_end
+            for e in range(ring_start, ring_end):
+                for neighbor in graph_indices[indptr[found[e]] : indptr[found[e] + 1]]:
+                    if seen_from[neighbor] != r:
+                        seen_from[neighbor] = r
+                        found[count] = neighbor
+                        count += 1
+            ring_start = ring_end
+            ring_end = count
+            rings_left -= count > k
+        distances[r] = np.inf
+        if ring_end <= k:
+            continue
+        for e in range(1, ring_end):
+            squares = 0.0
+            for a in range(ambient_dim):
+                squares += (points[found[e], a] - points[i, a]) ** 2
+            lengths[e - 1] = np.sqrt(squares)
+            indices[e - 1] = found[e]
+        _sort_nearest(lengths, indices, ring_end - 1, k)
+        lists[r] = indices[:k]
+        distances[r] = lengths[k - 1]
+
+
 # The fits.
 
 
@@ -346,7 +391,10 @@ class _Surroundings:
 
     def _nearest(self, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Indices ``(m, k)`` of the nearest points, and the distance of the last; from the graph
-        where it has enough."""
+        where it has enough.
+
+        On a mesh they are few edges away, so that the two sides of a thin wall are not mixed.
+        """
         lists = torch.empty((len(rows), k), dtype=torch.int32)
         distances = torch.empty(len(rows), dtype=torch.float64)
         to_search = torch.arange(len(rows))
@@ -366,6 +414,19 @@ class _Surroundings:
             )
             degrees = self.indptr.diff()[rows]
             to_search = (degrees < k).nonzero().flatten()
+        else:
+            run_ranges(
+                _nearest_along_edges,
+                len(rows),
+                rows.numpy(),
+                self.indptr.numpy(),
+                self.indices.numpy(),
+                self.points.numpy(),
+                distances.numpy(),
+                lists.numpy(),
+                grain=4096,
+            )
+            to_search = distances.isinf().nonzero().flatten()
         if len(to_search):
             far_distances, far_indices = self.cloud.nearest(k, rows[to_search])
             lists[to_search] = far_indices.cpu().int()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..errors import InvalidInputError, Note, Remedy
 from .clocks import Clock, DatedRows
@@ -14,6 +15,9 @@ from .field import Field, Request
 
 MIN_STATIONS = 3
 """Fewest measurements at a time of which a field can be made."""
+
+SAME_STATION_SHARE = 0.01
+"""Of the usual distance between neighbouring places: nearer ones may be one station."""
 
 NO_ROW = -1
 """Where there is no row of a place at a time."""
@@ -82,9 +86,11 @@ def series_of(rows_field: Field, dates: DatedRows, request: Request) -> tuple[Fi
     if rows_field.noise is not None:
         noise = _mean_noise(rows_field.noise, rows)
     observed = rows != NO_ROW
+    space = rows_field.space.select(dated[first])
+    notes += _moved_stations(space.points, observed, rows_field.rows[dated[first]])
     field = replace(
         rows_field,
-        space=rows_field.space.select(dated[first]),
+        space=space,
         values=values,
         times=times,
         observed=None if observed.all() else observed,
@@ -144,6 +150,31 @@ def _notes(times: np.ndarray, rows: np.ndarray, dates: DatedRows, dropped: int) 
     if dropped:
         notes.append(Note(f"{dropped} times with fewer than {MIN_STATIONS} places left out"))
     return notes
+
+
+def _moved_stations(points: np.ndarray, observed: np.ndarray, first_rows: np.ndarray) -> list[Note]:
+    """A note on pairs of places ``(n, D)`` that are close and have no time in common.
+
+    They may be one station whose coordinates are not the same in all rows. ``observed`` is
+    ``(T, n)``, ``first_rows`` (n,) of the file.
+    """
+    if len(points) <= MIN_STATIONS:
+        return []
+    distances, neighbors = cKDTree(points).query(points, 2)
+    usual = np.median(distances[:, 1])
+    for place in np.flatnonzero(distances[:, 1] < SAME_STATION_SHARE * usual):
+        other = neighbors[place, 1]
+        if (observed[:, place] & observed[:, other]).any():
+            continue
+        pair = sorted([int(first_rows[place]) + 1, int(first_rows[other]) + 1])
+        return [
+            Note(
+                f"the places of rows {pair[0]} and {pair[1]} are close to each other and have no "
+                "time in common: perhaps they are one station, whose coordinates differ between "
+                "rows"
+            )
+        ]
+    return []
 
 
 def _filled(row_values: np.ndarray, rows: np.ndarray, times: np.ndarray) -> np.ndarray:
