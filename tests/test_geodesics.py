@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import ConvexHull, Delaunay
 from scipy.spatial.transform import Rotation
 
 import tangentbundle as tb
@@ -420,3 +421,67 @@ def test_a_band_with_one_side():
         across = bundle.frames[source] @ [0.6, 0.8]
         transported = solver.transport(source, across)
     np.testing.assert_allclose(np.linalg.norm(transported, axis=1), 1.0, atol=1e-9)
+
+
+# Irregular meshes.
+
+
+def uneven_sphere(seed, slant):
+    """A sphere whose vertices are crowded around a great circle, and its triangles."""
+    points = np.random.default_rng(seed).standard_normal((2000, 3)) * [1.0, slant, slant**2]
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    faces = ConvexHull(points).simplices
+    is_inward = np.linalg.det(points[faces]) < 0
+    faces[is_inward] = faces[is_inward, ::-1]
+    return points, faces
+
+
+def folded_sheet(gap, stretch):
+    """Places ``(n, 2)`` in a rectangle with the sides 6 and 1, vertices (n, 3) of the same sheet
+    folded to two layers at a distance of the gap, and its triangles.
+
+    Places are crowded at one side, and there is one edge along each of the short sides. Triangles
+    are Delaunay triangles after a stretch: with others than 1 they are slivers.
+    """
+    rng = np.random.default_rng(0)
+    inside = rng.random((1200, 2)) ** [1.0, 1.5] * [6.0, 1.0]
+    along = np.linspace(0.0, 6.0, 100)
+    across = np.linspace(0.0, 1.0, 20)
+    lines = [np.stack([along, np.full(100, y)], axis=1) for y in (0.0, 1.0)]
+    folds = (3.0, 3.0 + gap)
+    lines += [np.stack([np.full(20, x), across], axis=1) for x in folds]
+    places = np.concatenate([inside, *lines])
+    faces = []
+    for low, high in ((0.0, folds[0]), folds, (folds[1], 6.0)):
+        numbers = np.flatnonzero((places[:, 0] >= low) & (places[:, 0] <= high))
+        triangles = Delaunay(places[numbers] * [stretch, 1.0]).simplices
+        faces.append(numbers[triangles])
+    from_fold = places[:, 0] - folds[0]
+    there_and_back = np.minimum(from_fold, 0.0) - np.maximum(from_fold - gap, 0.0)
+    heights = np.clip(from_fold, 0.0, gap)
+    vertices = np.stack([there_and_back, places[:, 1], heights], axis=1)
+    return places, vertices, np.concatenate(faces)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("slant", [1.0, 0.4])
+def test_distances_on_uneven_meshes_of_spheres(seed, slant):
+    vertices, faces = uneven_sphere(seed, slant)
+    distances = tb.TangentBundle.from_mesh(vertices, faces).distance(7)
+    exact = np.arccos(np.clip(vertices @ vertices[7], -1.0, 1.0))
+    errors = np.abs(distances - exact)[exact > 0] / exact[exact > 0]
+    assert np.median(errors) < 0.01 and np.quantile(errors, 0.95) < 0.05
+
+
+@pytest.mark.parametrize("stretch", [1.0, 0.2])
+@pytest.mark.parametrize("gap", [0.02, 0.05, 0.5])
+def test_distances_do_not_depend_on_what_is_near_in_space(gap, stretch):
+    """The layers of a folded sheet are nearer to each other than neighbours are, but distances are
+    those in the plane."""
+    places, vertices, faces = folded_sheet(gap, stretch)
+    bundle = tb.TangentBundle.from_mesh(vertices, faces)
+    for source in (5, 700):
+        distances = bundle.distance(source)
+        exact = np.linalg.norm(places - places[source], axis=1)
+        errors = np.abs(distances - exact)[exact > 0] / exact[exact > 0]
+        assert np.median(errors) < 0.01 and np.quantile(errors, 0.95) < 0.05

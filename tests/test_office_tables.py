@@ -271,3 +271,11 @@ def test_variable_winds_have_no_direction_in_german_either(tmp_path):
     assert len(field.space) == 7
     notes = " ".join(note.text(str) for note in field.notes)
     assert "1 of 8 rows with missing numbers left out: row 8" in notes
+
+
+def test_a_note_says_where_components_point(tmp_path):
+    """An "Ostwind" is a wind from the east for a German, but a component towards it for others."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"id,Breite,Länge,Ostwind,Nordwind\n{ROWS}", encoding="utf-8")
+    notes = " ".join(note.text(str) for note in read_field(path).notes)
+    assert "Ostwind, Nordwind, guessed by name, taken as parts towards east and north" in notes

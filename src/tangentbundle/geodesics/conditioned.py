@@ -4,12 +4,13 @@ Divided by the answer for functions, :math:`(I - t \Delta_0)\, u = |x|`, a field
 :math:`y = u z` obeys
 
 .. math:: z_i = \sum_j p_{ij}\, O_{ij}\, z_j + \frac{x_i}{u_i\, a_i}, \qquad
-          p_{ij} = \frac{t\, q_{ij}\, u_j}{u_i\, a_i},
+          p_{ij} = \frac{a_{ij}\, u_j}{u_i\, a_i},
 
-with the diagonal :math:`a_i` of the matrix. The :math:`p_{ij}` are the probabilities of a walk
-that is conditioned to reach a source (the transform of Doob), and z is the mean of the transports
-along its paths. All numbers are at most one, so that an ordinary iteration is accurate at all
-points: sweeps of Gauss and Seidel, outward from the sources and back, accelerated by GMRES.
+with the jumps :math:`a_{ij}` and the diagonal :math:`a_i` of the matrix. The :math:`p_{ij}` are the
+probabilities of a walk that is conditioned to reach a source (the transform of Doob), and z is the
+mean of the transports along its paths. All numbers are at most one, so that an ordinary iteration
+is accurate at all points: sweeps of Gauss and Seidel, outward from the sources and back,
+accelerated by GMRES.
 
 The answer for functions is found likewise, with :math:`e^{-D/\sqrt t}` in place of u, where D is
 the distance along edges.

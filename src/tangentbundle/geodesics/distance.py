@@ -3,7 +3,8 @@ r"""Distances along shortest geodesics, and the directions in which they grow.
 Of the heat u of the sources only the direction is taken: :math:`-\log u` grows away from the
 sources, along the unit vectors :math:`g = \nabla(-\log u) / |\nabla \log u|` (Crane, Weischedel and
 Wardetzky, 2013, "Geodesics in heat"). Along these the distance is summed up, from warm points to
-cold ones (``front``). No distance is less than that in a straight line.
+cold ones (``front``). No distance is less than that in a straight line, or more than that along
+edges.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Distance:
         """Distances ``(n,)`` to the sources; infinite where the front does not arrive."""
         points = host(self.bundle.cloud.points)
         straight, _ = cKDTree(points[rows]).query(points)
-        return np.maximum(front.distances, straight)
+        along_edges = self.diffusion.stencils.shortest_ways(rows)
+        return np.maximum(np.minimum(front.distances, along_edges), straight)
 
     def directions(self, front: Front) -> np.ndarray:
         """Unit vectors ``(n, d)`` along which distances grow. Fits at a boundary are one-sided:
@@ -56,7 +58,7 @@ class Distance:
         logarithms[is_reached] = -np.log(heat[is_reached])
         directions = self._unit_gradient(logarithms, is_reached)
         around_sources = self._front_around(rows, directions)
-        return around_sources.advance(self.diffusion.stencils, heat, self._is_near_boundary)
+        return around_sources.advance(self.diffusion.equation, heat, self._is_near_boundary)
 
     def _front_around(self, rows: np.ndarray, directions: np.ndarray) -> Front:
         """The front next to the sources, where distances are the lengths of steps from them;

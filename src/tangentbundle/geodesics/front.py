@@ -5,10 +5,10 @@ takes both from its warmer neighbours j, which are nearer to a source and have t
 
 .. math:: r_i = \frac{\sum_j w_{ij} \big( r_j - \tfrac12 (g_i + O_{ij}\, g_j) \cdot y_{ij} \big)}
                      {\sum_j w_{ij}}, \qquad
-          w_{ij} = q_{ij}\, (u_j - u_i)\, \max(0,\, g_i \cdot O_{ij}\, g_j)^{16} .
+          w_{ij} = a_{ij}\, (u_j - u_i)\, \max(0,\, g_i \cdot O_{ij}\, g_j)^{16} .
 
-The weight is the flow of heat u along the edge with the step :math:`y_{ij}`, at the rate
-:math:`q_{ij}` of the stencil; the power leaves out edges across the cut locus, where directions at
+The weight is the flow of heat u along the edge with the step :math:`y_{ij}`, with the jumps
+:math:`a_{ij}` of ``heat``; the power leaves out edges across the cut locus, where directions at
 both ends disagree. By the triangle inequality :math:`r_i` is between :math:`r_j - |y_{ij}|` and
 :math:`r_j + |y_{ij}|` for all of these. Each point is visited once, so nothing is solved.
 
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from ..geometry.stencils import Stencils
+from .heat import HeatEquation
 
 AGREEMENT_POWER = 16
 """Power of the cosine between directions at both ends of an edge in its weight: at 30 degrees, a
@@ -46,11 +46,12 @@ class Front:
     directions: np.ndarray
     is_known: np.ndarray
 
-    def advance(self, stencils: Stencils, heat: np.ndarray, is_bent: np.ndarray) -> Front:
+    def advance(self, equation: HeatEquation, heat: np.ndarray, is_bent: np.ndarray) -> Front:
         """The front at all points that ``heat`` (n,) reaches.
 
         ``directions`` of unknown points are kept, except where ``is_bent`` (n,).
         """
+        stencils = equation.stencils
         distances = self.distances.copy()
         directions = self.directions.copy()
         is_reached = heat > 0
@@ -59,7 +60,7 @@ class Front:
             order[is_reached[order] & ~self.is_known[order]],
             stencils.indptr.numpy(),
             stencils.columns.numpy(),
-            stencils.rates.numpy(),
+            equation.jumps,
             stencils.steps.numpy(),
             stencils.maps.numpy(),
             heat,
@@ -73,7 +74,7 @@ class Front:
 
 @njit(cache=True, nogil=True)
 def _advance(
-    order, indptr, columns, rates, steps, maps, heat, is_bent, distances, directions
+    order, indptr, columns, jumps, steps, maps, heat, is_bent, distances, directions
 ):  # pragma: no cover - compiled
     """Distances of the points in this ``order``, and directions where heat is bent."""
     most = np.diff(indptr).max()
@@ -86,7 +87,7 @@ def _advance(
         neighbors = columns[edges]
         for k in range(count):
             j = neighbors[k]
-            flows[k] = rates[indptr[i] + k] * max(0.0, heat[j] / heat[i] - 1.0)
+            flows[k] = jumps[indptr[i] + k] * max(0.0, heat[j] / heat[i] - 1.0)
             radii[k] = distances[j]
             _multiply(maps[indptr[i] + k], directions[j], arriving[k])
         if is_bent[i]:

@@ -10,8 +10,8 @@ differences of a function along these steps a quadratic polynomial is fitted,
 .. math:: \min_{g, H} \; \sum_y w(y)\, \big( f(y) - f_i - g \cdot y - \tfrac12\, y^T H y \big)^2,
           \qquad w(y) = \Big( 1 - \frac{|y|^2}{(1.1\, y_{\max})^2} \Big)^2 .
 
-All steps are along the space. Of points that are near in space alone, as those on the other side of
-a thin wall, nothing is taken.
+All steps are along the manifold, so points that are near in ambient space alone, as those on the
+other side of a thin wall, are not among them.
 """
 
 from __future__ import annotations

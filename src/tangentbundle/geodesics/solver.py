@@ -6,7 +6,8 @@ diffuses with it has been transported along that way. From the question to the a
 * ``diffusion``: heat from the sources after a short time, on the positive ``stencils`` of
   ``geometry``; ``heat`` and ``conditioned`` solve its equations;
 * ``transport``: vectors from their heat;
-* ``distance``: distances and their gradients from the heat of functions, by the ``front``.
+* ``distance``: distances and their gradients from the heat of functions, by the ``front`` and the
+  ``gradient`` along the manifold.
 
 The logarithm of a point is the vector at the source whose geodesic ends there: as long as the
 distance, in the direction of its gradient, transported back to the source.

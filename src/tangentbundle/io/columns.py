@@ -220,7 +220,7 @@ def _notes(columns: Columns, request: Request) -> list[Note]:
     elif columns.vectors and not request.vectors:
         text = f"vectors: columns {listed(columns.vectors)}, guessed by name"
         if columns.on_globe:
-            text += ", taken as east, north"
+            text += ", taken as parts towards east and north"
         notes.append(Note(text))
     with_units = columns.wind[:1] or columns.vectors
     declared = dict.fromkeys(columns.units[name] for name in with_units if columns.units[name])
