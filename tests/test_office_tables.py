@@ -218,6 +218,14 @@ def test_directions_in_tens_of_degrees_are_refused(tmp_path):
         read_field(path)
 
 
+@pytest.mark.parametrize("name", ["direction_to", "towards", "Current Direction (to)", "heading"])
+def test_directions_to_which_something_moves_are_refused(name, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"lat,lon,speed,{name}\n1,2,3,25\n2,3,4,26\n3,1,5,5\n")
+    with pytest.raises(UnitsError, match="comes from"):
+        read_field(path, Request(wind=("speed", name)))
+
+
 def test_words_of_networks_for_missing_numbers(tmp_path):
     path = tmp_path / "a.csv"
     rows = "".join(f"S{k},2026-01-0{d},{k},{k * k},{10 * k},3\n" for d in (1, 2) for k in range(5))

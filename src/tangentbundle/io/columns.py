@@ -3,6 +3,7 @@ name with a note."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -70,6 +71,8 @@ OTHER_ANGLES = ("gon", "gons", "gradian", "gradians", "mil", "mils", "mrad", "ar
 """Units of angles that are neither degrees nor radians."""
 MAX_GROUPS = 4
 """Other vectors that a warning names."""
+WHERE_TO = re.compile(r"(^|[\W_])(to|towards?|going|heading)([\W_]|$)")
+"""In names of directions to which something moves, as direction_to and heading."""
 MIN_LETTERS = 5
 """Letters of a name from which on another with a wrong letter is recognised."""
 MIN_LIKENESS = 0.9
@@ -569,6 +572,11 @@ def _from_speed(values: np.ndarray, columns: Columns, notes: list[Note]) -> np.n
     turn = columns.units[name]
     if turn.replace(" ", "").lower().startswith(("10s", "tens", "10deg")):
         raise UnitsError(f"{name} is in tens of degrees. Multiply it by 10, and write degrees.")
+    if WHERE_TO.search(name.lower()):
+        raise UnitsError(
+            f"directions are where a flow comes from, and {name} says where it goes to. Add 180 "
+            "degrees, and call the column direction."
+        )
     speed = values[..., 0]
     direction = values[..., 1]
     count = int(impossible_wind(speed, direction, turn).sum())
