@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..errors import InvalidInputError, Note, Remedy
 from .clocks import Clock, DatedRows
@@ -158,6 +157,8 @@ def _moved_stations(points: np.ndarray, observed: np.ndarray, first_rows: np.nda
     They may be one station whose coordinates are not the same in all rows. ``observed`` is
     ``(T, n)``, ``first_rows`` (n,) of the file.
     """
+    from scipy.spatial import cKDTree  # mistakes are refused before it is loaded
+
     if len(points) <= MIN_STATIONS:
         return []
     distances, neighbors = cKDTree(points).query(points, 2)
