@@ -130,8 +130,40 @@ class KernelWeights(EdgeWeights):
         return f"{scales}, {neighbors:.0f} neighbours per point, {self.kernel}"
 
 
+class _TriangleWeights(EdgeWeights):
+    """Weights of triangles: ``cotangents`` (e,) of the edges and ``areas`` (n,) of the vertices,
+    along the curve."""
+
+    cotangents: Tensor
+    areas: Tensor
+
+    def of_edges(self, bundle: TangentBundle) -> Tensor:
+        return self.cotangents
+
+    def masses(self, bundle: TangentBundle) -> Tensor:
+        return self.areas
+
+    def laplacian(
+        self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
+    ) -> Laplacian:
+        if calibrate is not True or terms is not None:
+            raise InvalidInputError(
+                "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
+                "Leave them out, or use TangentBundle.from_points on the vertices."
+            )
+        return area_laplacian(
+            bundle.sorted_graph,
+            bundle.connection,
+            weights=self.cotangents,
+            areas=self.areas,
+            curve_order=bundle.cloud.curve_order,
+            kind=bundle.kind,
+            frames=bundle.sorted_frame_matrices(),
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class MeshWeights(EdgeWeights):
+class MeshWeights(_TriangleWeights):
     """Cotangents of the intrinsic Delaunay triangulation, and areas of the vertices.
 
     Attributes: ``cotangents`` (e,) and ``areas`` (n,) along the curve; ``mesh``, the triangles that
@@ -189,20 +221,9 @@ class MeshWeights(EdgeWeights):
     def describe(self, bundle: TangentBundle) -> str:
         return f"mesh of {self.mesh}"
 
-    def of_edges(self, bundle: TangentBundle) -> Tensor:
-        return self.cotangents
-
-    def masses(self, bundle: TangentBundle) -> Tensor:
-        return self.areas
-
-    def laplacian(
-        self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
-    ) -> Laplacian:
-        return _mesh_laplacian(bundle, self.cotangents, self.areas, calibrate, terms)
-
 
 @dataclass(frozen=True, eq=False)
-class TuftedWeights(EdgeWeights):
+class TuftedWeights(_TriangleWeights):
     """Weights for functions on any triangles: cotangents and areas of the intrinsic Delaunay
     triangulation of the tufted cover.
 
@@ -239,41 +260,6 @@ class TuftedWeights(EdgeWeights):
 
     def describe(self, bundle: TangentBundle) -> str:
         return f"functions on a mesh of {self.mesh}"
-
-    def of_edges(self, bundle: TangentBundle) -> Tensor:
-        return self.cotangents
-
-    def masses(self, bundle: TangentBundle) -> Tensor:
-        return self.areas
-
-    def laplacian(
-        self, bundle: TangentBundle, calibrate: Calibration | bool, terms: int | None
-    ) -> Laplacian:
-        return _mesh_laplacian(bundle, self.cotangents, self.areas, calibrate, terms)
-
-
-def _mesh_laplacian(
-    bundle: TangentBundle,
-    cotangents: Tensor,
-    areas: Tensor,
-    calibrate: Calibration | bool,
-    terms: int | None,
-) -> Laplacian:
-    """The Laplacian of a mesh; the last two arguments must have their defaults."""
-    if calibrate is not True or terms is not None:
-        raise InvalidInputError(
-            "calibrate= and terms= are for clouds: the Laplacian of a mesh has no kernel. "
-            "Leave them out, or use TangentBundle.from_points on the vertices."
-        )
-    return area_laplacian(
-        bundle.sorted_graph,
-        bundle.connection,
-        weights=cotangents,
-        areas=areas,
-        curve_order=bundle.cloud.curve_order,
-        kind=bundle.kind,
-        frames=bundle.sorted_frame_matrices(),
-    )
 
 
 def _assembled(bundle: TangentBundle, averages: Averages, *, scale: float, terms: int) -> Laplacian:

@@ -227,6 +227,15 @@ def _move(side, to, tails, twin, length, direction):  # pragma: no cover - compi
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def other_diagonal(ab, bc, ca, ad, db):  # pragma: no cover - compiled
+    """The length of cd in the quadrilateral of the triangles abc and bad, laid out in the plane
+    along ab."""
+    along = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (2 * ab)
+    across = 2 * (triangle_area(ab, bc, ca) + triangle_area(ab, ad, db)) / ab
+    return np.hypot(along, across)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _flip(h, tails, twin, length, direction, scale):  # pragma: no cover - compiled
     """Replace the diagonal ab of the quadrilateral a, d, b, c by cd, which becomes half-edge h;
     False if cd exists."""
@@ -244,10 +253,7 @@ def _flip(h, tails, twin, length, direction, scale):  # pragma: no cover - compi
     ca = length[h_previous]
     ad = length[t_next]
     db = length[t_previous]
-    # laid out in the plane, along ab
-    along = ((ca - bc) * (ca + bc) - (ad - db) * (ad + db)) / (2 * ab)
-    across = 2 * (triangle_area(ab, bc, ca) + triangle_area(ab, ad, db)) / ab
-    cd = np.hypot(along, across)
+    cd = other_diagonal(ab, bc, ca, ad, db)
     at_c = direction[h_previous] * _unit(scale[c] * _angle(ca, cd, ad))
     at_d = direction[t_previous] * _unit(scale[d] * _angle(db, cd, bc))
     b_to_c = (tails[h_next], twin[h_next], bc, direction[h_next])

@@ -24,7 +24,7 @@ from torch import Tensor
 from ..errors import InvalidInputError, MeshRepairWarning, warn
 from .cloud import PointCloud
 from .graph import NeighborGraph
-from .mesh import Triangulation, triangle_area
+from .mesh import Triangulation, other_diagonal, triangle_area
 
 MOLLIFY_FACTOR = 1e-5
 """Least excess of two sides of a triangle over the third, in mean edge lengths (Sharp and Crane,
@@ -232,14 +232,7 @@ def _flip(h, tails, after, twin, length):  # pragma: no cover - compiled
     db = after[ad]
     if t in (bc, ca):  # both sides belong to one triangle
         return False
-    ab = length[h]
-    # laid out in the plane, along ab
-    squares = (length[ca] - length[bc]) * (length[ca] + length[bc])
-    squares -= (length[ad] - length[db]) * (length[ad] + length[db])
-    along = squares / (2 * ab)
-    areas = triangle_area(ab, length[bc], length[ca]) + triangle_area(ab, length[ad], length[db])
-    across = 2 * areas / ab
-    cd = np.hypot(along, across)
+    cd = other_diagonal(length[h], length[bc], length[ca], length[ad], length[db])
     if not (np.isfinite(cd) and cd > 0):
         return False
     tails[h] = tails[db]
