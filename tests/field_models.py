@@ -5,9 +5,11 @@ import numpy as np
 from tangentbundle.earth.covariances import planetary
 from tangentbundle.estimators import (
     Ambient,
+    Coordinates,
     CurlFree,
     DivergenceFree,
     GaussianProcess,
+    Matern,
     NearestVector,
     NeighborMean,
     Tangent,
@@ -35,6 +37,7 @@ PROCESSES = [
         helmholtz_covariance(),
         planetary(),
         Ambient() + CurlFree(ambient=True),
+        Ambient(Matern(2.5), Coordinates()),
     )
 ]
 SIMPLE = [NeighborMean(), NearestVector()]

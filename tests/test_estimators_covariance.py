@@ -12,6 +12,7 @@ from tangentbundle.earth.covariances import Meridional, Zonal, planetary
 from tangentbundle.errors import InvalidInputError
 from tangentbundle.estimators import (
     Ambient,
+    Coordinates,
     CurlFree,
     DivergenceFree,
     Matern,
@@ -19,7 +20,7 @@ from tangentbundle.estimators import (
     helmholtz_covariance,
 )
 from tangentbundle.estimators.covariance import NOISE, CovarianceSum, Role
-from tangentbundle.estimators.history import Empirical, from_history, gaspari_cohn
+from tangentbundle.estimators.empirical import Empirical, from_history, gaspari_cohn
 from tangentbundle.estimators.likelihood import (
     Evidence,
     ParameterPosterior,
@@ -53,6 +54,7 @@ AMBIENT = [
     Ambient() + Ambient(Matern(0.5)),
     Ambient() + CurlFree(ambient=True),
     from_history(Ambient()),
+    from_history(Ambient(directions=Coordinates())),
     from_history(DivergenceFree(ambient=True)),
 ]
 CASES = [(covariance, 3, 2) for covariance in TANGENT] + [

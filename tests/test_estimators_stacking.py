@@ -18,6 +18,7 @@ from tangentbundle.errors import (
 )
 from tangentbundle.estimators import (
     Ambient,
+    Coordinates,
     CurlFree,
     DivergenceFree,
     GaussianProcess,
@@ -221,6 +222,39 @@ def test_the_default_models_are_those_of_the_space():
     assert Tangent(Matern(np.inf)) in covariances(space)
     for model in (known, space):
         assert {NeighborMean(), NearestVector()} <= set(model.models_)
+        assert Ambient(Matern(np.inf), Coordinates()) not in covariances(model)
+
+
+def waves(n, seed, D=12):
+    """A sheet whose coordinates are waves of very different lengths, and the flow along one side of
+    it."""
+    fixed = np.random.default_rng(12)
+    wavenumbers = fixed.standard_normal((2, D)) * np.geomspace(0.5, 5, D)
+    places = np.random.default_rng(seed).uniform(-1, 1, (n, 2))
+    phases = places @ wavenumbers + fixed.uniform(0, 2 * np.pi, D)
+    return np.cos(phases), -np.sin(phases) * wavenumbers[0]
+
+
+def test_coordinates_may_be_quantities_of_their_own():
+    """Then each has a size of its own, which axes that mix them have not; where space is turned,
+    nothing is lost."""
+    (points, clean), (new, truth) = waves(120, 0), waves(200, 1)
+    noisy = clean + 0.2 * np.random.default_rng(2).standard_normal(clean.shape)
+    own = GaussianProcess(Ambient(Matern(np.inf), Coordinates()))
+    other = GaussianProcess(Ambient(Matern(np.inf)))
+    turn = np.linalg.qr(np.random.default_rng(3).standard_normal((12, 12)))[0]
+    for Q, gain in ((np.eye(12), 0.9), (turn, 1.05)):
+        errors = []
+        for model in (None, Stack([other])):
+            estimator = FieldInterpolator(model, dim=2).fit(points @ Q.T, noisy @ Q.T)
+            assert model or own in estimator.models_
+            errors.append(np.square(estimator.predict(new @ Q.T) @ Q - truth).mean())
+        assert errors[0] < gain * errors[1]
+
+
+def test_terms_of_a_sum_share_their_directions():
+    with pytest.raises(InvalidInputError, match="same directions"):
+        Ambient() + Ambient(directions=Coordinates())
 
 
 def line():

@@ -1,6 +1,7 @@
 """Estimators in the manner of scikit-learn: vector fields on curved spaces, and clouds of
 points."""
 
+from .bases import Coordinates, PrincipalAxes
 from .classifier import ManifoldClassifier
 from .covariance import (
     Ambient,
@@ -19,6 +20,7 @@ from .stacking import Stack
 
 __all__ = [
     "Ambient",
+    "Coordinates",
     "Covariance",
     "CurlFree",
     "DivergenceFree",
@@ -29,6 +31,7 @@ __all__ = [
     "Matern",
     "NearestVector",
     "NeighborMean",
+    "PrincipalAxes",
     "SpectralFilter",
     "Stack",
     "Tangent",

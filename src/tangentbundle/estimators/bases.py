@@ -136,29 +136,77 @@ class PointFrames(Bases):
         return np.einsum("nij,nj->ni", self.matrices, coordinates)
 
 
-def signal_axes(observations: Observations) -> AmbientAxes:
-    r"""Principal axes along which neighbours' vectors agree more than noise would; at least one.
+class Directions(ABC):
+    """Which directions of ambient space the components of a process have."""
 
-    They are those of the vectors, or of the points where there are too few vectors. Agreement is
-    significant above three standard deviations, or :math:`\sqrt{2 \log D}`, which about one of D
-    axes of noise exceeds. With few points no agreement is significant: an axis is only given up if
-    its agreement is less than one half with the same certainty.
+    @abstractmethod
+    def of(self, observations: Observations) -> AmbientAxes:
+        """The directions for these observations, those of noise alone left out."""
+
+
+@dataclass(frozen=True)
+class PrincipalAxes(Directions):
+    r"""Principal axes of the vectors, or of the points where there are too few vectors.
+
+    They turn with the data. An estimate of their :math:`D (D - 1) / 2` angles needs ten vectors for
+    each.
+
+    >>> print(PrincipalAxes())
+    principal axes
     """
-    vectors = observations.vectors
-    n, D = vectors.shape
-    enough_vectors = n >= 5 * D * (D - 1)  # ten for each angle between axes
-    rows = vectors if enough_vectors else observations.points
-    axes = np.ascontiguousarray(np.linalg.svd(rows, full_matrices=False)[2].T)
-    components = vectors @ axes
+
+    def __str__(self) -> str:
+        return "principal axes"
+
+    def of(self, observations: Observations) -> AmbientAxes:
+        vectors = observations.vectors
+        n, D = vectors.shape
+        enough_vectors = n >= 5 * D * (D - 1)
+        rows = vectors if enough_vectors else observations.points
+        axes = np.ascontiguousarray(np.linalg.svd(rows, full_matrices=False)[2].T)
+        return axes_of_signal(axes, observations, fitted=enough_vectors)
+
+
+PRINCIPAL_AXES = PrincipalAxes()
+
+
+@dataclass(frozen=True)
+class Coordinates(Directions):
+    """The axes of the coordinates, where these are quantities of their own: joints of a robot,
+    cells of a brain, elements of a matrix.
+
+    >>> print(Coordinates())
+    coordinates
+    """
+
+    def __str__(self) -> str:
+        return "coordinates"
+
+    def of(self, observations: Observations) -> AmbientAxes:
+        return axes_of_signal(np.eye(observations.ambient_dim), observations)
+
+
+def axes_of_signal(
+    axes: np.ndarray, observations: Observations, fitted: bool = False
+) -> AmbientAxes:
+    r"""Those of the ``axes`` ``(D, p)`` along which neighbours' vectors agree more than noise
+    would; at least one.
+
+    Agreement is significant above three standard deviations, or :math:`\sqrt{2 \log D}`, which
+    about one of D axes of noise exceeds. With few points no agreement is significant: an axis is
+    only given up if its agreement is less than one half with the same certainty.
+    """
+    n, D = observations.vectors.shape
+    components = observations.vectors @ axes
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
     energy = np.square(components).sum(axis=0)
     agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
     error = max(3.0, np.sqrt(2 * np.log(D))) / np.sqrt(n)
     least_agreement = min(error, 0.5 - error)
-    signal = (agreement > least_agreement) & (energy > JITTER * n)
-    signal[np.argmax(agreement * energy)] = True
-    signal[np.flatnonzero(signal)[MAX_AXES:]] = False
-    return AmbientAxes(np.ascontiguousarray(axes[:, signal]), fitted=enough_vectors)
+    is_signal = (agreement > least_agreement) & (energy > JITTER * n)
+    is_signal[np.argmax(agreement * energy)] = True
+    is_signal[np.flatnonzero(is_signal)[MAX_AXES:]] = False
+    return AmbientAxes(np.ascontiguousarray(axes[:, is_signal]), fitted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidInputError
+from .bases import PRINCIPAL_AXES, Directions
 from .sites import SQUARE_FLOOR, Pairs, Sites
 
 
@@ -93,10 +94,11 @@ NOISE = Parameter("noise", 0.135, Role.NOISE)
 
 
 class Covariance(ABC):
-    """A covariance of fields. ``ambient`` says in which bases: those of ambient space, or the
-    tangent ones."""
+    """A covariance of fields, of components along tangent bases or, if ``ambient``, along
+    ``directions`` that are the same everywhere."""
 
     ambient: bool = False
+    directions: Directions = PRINCIPAL_AXES
 
     def __str__(self) -> str:
         kernel = getattr(self, "kernel", None)
@@ -157,6 +159,10 @@ class CovarianceSum(Covariance):
             raise InvalidInputError(
                 f"a sum needs terms of one kind, all ambient or all tangent, got {self.terms}."
             )
+        if self.ambient and len({term.directions for term in self.terms}) > 1:
+            raise InvalidInputError(
+                f"the terms of a sum need the same directions of ambient space, got {self.terms}."
+            )
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.terms))
@@ -164,6 +170,10 @@ class CovarianceSum(Covariance):
     @property
     def ambient(self) -> bool:  # type: ignore[override]
         return self.terms[0].ambient
+
+    @property
+    def directions(self) -> Directions:  # type: ignore[override]
+        return self.terms[0].directions
 
     @property
     def independent(self) -> bool:
@@ -241,12 +251,26 @@ class Tangent(Covariance):
 
 @dataclass(frozen=True)
 class Ambient(Covariance):
-    """Independent ambient components, each with its own variance; a length scale for each principal
-    axis."""
+    """Independent ambient components, each with its own variance; a length scale for each of the
+    first principal axes of the points.
+
+    The components are those along ``directions``: ``PrincipalAxes()``, or ``Coordinates()`` where
+    coordinates are quantities of their own.
+
+    >>> from tangentbundle.estimators import Coordinates
+    >>> print(Ambient(Matern(2.5), Coordinates()))
+    Ambient(2.5, coordinates)
+    """
 
     kernel: Matern = Matern(1.5)
+    directions: Directions = PRINCIPAL_AXES
     ambient = True
     independent = True
+
+    def __str__(self) -> str:
+        if self.directions == PRINCIPAL_AXES:
+            return f"Ambient({self.kernel})"
+        return f"Ambient({self.kernel}, {self.directions})"
 
     def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
         amplitudes = [

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .bases import MAX_AXES, Coordinates
 from .covariance import (
     Ambient,
     Covariance,
@@ -35,7 +36,11 @@ def surface_covariances(manifold: Any) -> list[Covariance]:
 def default_covariances(observations: Observations, manifold: Any = None) -> list[Covariance]:
     """A few distinct ones: those of the manifold; otherwise smooth and rough tangent fields, with
     divergence and rotation where these exist, smooth and rough ambient ones, and ambient ones
-    without divergence or without curl."""
+    without divergence or without curl.
+
+    In more than three dimensions coordinates are often quantities of their own, and ambient fields
+    have components along these, too.
+    """
     own = surface_covariances(manifold)
     if own:
         return own
@@ -46,6 +51,8 @@ def default_covariances(observations: Observations, manifold: Any = None) -> lis
     else:
         tangent = [Tangent(smooth), Tangent(rough)]
     covariances: list[Covariance] = [*tangent, Ambient(smooth), Ambient(rough)]
+    if 3 < observations.ambient_dim <= MAX_AXES:
+        covariances.append(Ambient(smooth, Coordinates()))
     if observations.dim < observations.ambient_dim <= MAX_FLOW_DIMENSIONS:
         covariances += [DivergenceFree(smooth, ambient=True), CurlFree(smooth, ambient=True)]
     return covariances

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InvalidInputError
-from .bases import Bases, FieldInBases, PointFrames, as_tensor, signal_axes
+from .bases import Bases, FieldInBases, PointFrames, as_tensor
 from .covariance import NOISE, Covariance, Parameter, helmholtz_covariance
-from .history import from_history
+from .empirical import from_history
 from .likelihood import Evidence, ParameterPosterior, Prior, PureNoise
 from .neighborhoods import halved
 from .observations import Observations, evenly
@@ -108,7 +108,7 @@ class GaussianProcess(Model):
 
     def _bases(self, observations: Observations) -> Bases:
         if self.covariance.ambient:
-            return signal_axes(observations)
+            return self.covariance.directions.of(observations)
         return PointFrames(observations.frames, observations.exact)
 
     def _sites(self, observations: Observations, bases: Bases) -> int:
