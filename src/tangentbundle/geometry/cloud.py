@@ -90,8 +90,13 @@ class PointCloud:
 
     @classmethod
     def _sorted(cls, values: Tensor, name: str) -> Self:
+        refuse_degenerate(values.double(), name)
+        return cls.along_curve(values)
+
+    @classmethod
+    def along_curve(cls, values: Tensor) -> Self:
+        """Sort points ``(n, D)`` that are checked already."""
         exact = values.double()
-        refuse_degenerate(exact, name)
         curve_order = order_along_curve(exact)
         sorted_points = exact.index_select(0, curve_order)
         return cls(sorted_points, curve_order, _search_among(sorted_points, values.dtype))

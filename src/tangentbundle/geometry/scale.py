@@ -197,6 +197,20 @@ class NeighborCount(Scale):
         refuse_isolated(cloud, graph, radius)
         return graph, radius**2
 
+    def joined_ball_graph(
+        self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
+    ) -> tuple[NeighborGraph, float]:
+        """The same, with balls up to twice as wide where that connects pieces of the graph."""
+        radius = self.radius(cloud, dim, max_memory=max_memory)
+        graph = cloud.within(radius, dim=dim, max_memory=max_memory)
+        if graph.num_components > 1:
+            wider = widened_radius(cloud, graph, radius=radius, dim=dim, neighbors=self.k)
+            if wider > radius:
+                radius = wider * (1 + 1e-9)
+                graph = cloud.within(radius, dim=dim, max_memory=max_memory)
+        refuse_isolated(cloud, graph, radius)
+        return graph, radius**2
+
 
 @dataclass(frozen=True)
 class Automatic(Scale):
@@ -233,15 +247,7 @@ class Automatic(Scale):
         self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
     ) -> tuple[NeighborGraph, float]:
         count = self.neighbor_count(cloud, dim)
-        radius = count.radius(cloud, dim, max_memory=max_memory)
-        graph = cloud.within(radius, dim=dim, max_memory=max_memory)
-        if graph.num_components > 1:
-            wider = widened_radius(cloud, graph, radius=radius, dim=dim, neighbors=count.k)
-            if wider > radius:
-                radius = wider * (1 + 1e-9)
-                graph = cloud.within(radius, dim=dim, max_memory=max_memory)
-        refuse_isolated(cloud, graph, radius)
-        return graph, radius**2
+        return count.joined_ball_graph(cloud, dim, max_memory=max_memory)
 
 
 def scale_from(eps: float | None, neighbors: int | None) -> Scale:
