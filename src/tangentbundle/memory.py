@@ -44,6 +44,23 @@ def require_memory(need: float, what: str, remedy: str, max_memory: float | None
         )
 
 
+def bytes_per_edge(dim: int) -> int:
+    """Peak memory of building a bundle and its Laplacian, per directed edge (measured for d = 2, 3,
+    5 and 8)."""
+    if dim <= 2:
+        return 80
+    return 48 + 16 * dim**2
+
+
+def require_memory_for_edges(
+    edges: float, *, dim: int, remedy: str, max_memory: float | None = None
+) -> None:
+    """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is
+    allocated."""
+    what = f"a bundle with {edges:.3g} directed edges"
+    require_memory(edges * bytes_per_edge(dim), what, remedy, max_memory)
+
+
 def device_memory(device: torch.device) -> float | None:
     """80 % of the memory free on a GPU; None for others."""
     import torch  # slow to load

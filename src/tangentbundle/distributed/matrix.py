@@ -21,10 +21,11 @@ from ..errors import IsolatedPointsError, Remedy
 from ..geometry.cloud import PointCloud, first_of
 from ..geometry.dimension import DimensionRule, joined_labels, resolve_dimension
 from ..geometry.frames import PCASettings, neighborhood_pca
-from ..geometry.graph import NeighborGraph, edge_distances, require_memory_for_edges
+from ..geometry.graph import NeighborGraph, edge_distances
 from ..geometry.kernels import Kernel
 from ..geometry.scale import Scale
 from ..geometry.transport import connect
+from ..memory import require_memory_for_edges
 from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..operators.product import step
 from ..operators.storage import BlockMatrix

@@ -13,9 +13,9 @@ from torch import Tensor
 from ..arrays import Array, host, points_tensor
 from ..errors import DuplicatePointsWarning, InvalidInputError, TooFewPointsError, warn
 from ..extras import use_triton
-from ..memory import device_memory
+from ..memory import device_memory, require_memory_for_edges
 from .block_search import BlockSearch
-from .graph import NeighborGraph, require_memory_for_edges
+from .graph import NeighborGraph
 from .ordering import order_along_curve
 from .tree_search import TreeSearch
 
@@ -67,14 +67,9 @@ class PointCloud:
 
     @classmethod
     def from_points(cls, points: Array, name: str = "points") -> Self:
-        """Sort the points ``(n, D)`` of a user; clouds with nothing to estimate are refused.
-
-        Points on a GPU stay there if Triton serves it.
-        """
-        values, kind = points_tensor(points, name)
-        if not use_triton(kind.device):
-            return cls._sorted(values.cpu().double(), name)
-        return cls._sorted(values, name)
+        """Check the points ``(n, D)`` of a user, and sort them as ``from_tensor`` does."""
+        values, _ = points_tensor(points, name)
+        return cls.from_tensor(values, name)
 
     @classmethod
     def in_order(cls, points: Array, name: str = "points") -> Self:
@@ -83,19 +78,19 @@ class PointCloud:
         return cls(values.cpu())
 
     @classmethod
-    def on_cpu(cls, points: Array, name: str = "points") -> Self:
-        """The same, on the CPU wherever the points come from: as for meshes."""
-        values, _ = points_tensor(points, name)
-        return cls._sorted(values.cpu().double(), name)
+    def from_tensor(cls, values: Tensor, name: str = "points") -> Self:
+        """Sort points ``(n, D)`` that are checked; clouds with nothing to estimate are refused.
 
-    @classmethod
-    def _sorted(cls, values: Tensor, name: str) -> Self:
+        Points on a GPU stay there if Triton serves it.
+        """
+        if not use_triton(values.device):
+            values = values.cpu().double()
         refuse_degenerate(values.double(), name)
         return cls.along_curve(values)
 
     @classmethod
     def along_curve(cls, values: Tensor) -> Self:
-        """Sort points ``(n, D)`` that are checked already."""
+        """Sort any points ``(n, D)``, coincident ones too."""
         exact = values.double()
         curve_order = order_along_curve(exact)
         sorted_points = exact.index_select(0, curve_order)

@@ -20,8 +20,9 @@ import numpy as np
 
 from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError, IsolatedPointsError, Remedy, TooFewPointsError
+from ..memory import require_memory_for_edges
 from .cloud import PointCloud
-from .graph import NeighborGraph, require_memory_for_edges
+from .graph import NeighborGraph
 from .reach import Reach, least_neighbors
 from .sampled_neighbors import SampledNeighbors
 from .widening import widened_radius

@@ -18,9 +18,9 @@ from numba import njit
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from ..memory import memory_limit
+from ..memory import bytes_per_edge, memory_limit
 from ..parallel import num_threads, run_ranges
-from .graph import NeighborGraph, bytes_per_edge, edge_distances
+from .graph import NeighborGraph, edge_distances
 from .ordering import principal_coordinates
 
 MAX_SEARCHED_DIMENSIONS = 8
