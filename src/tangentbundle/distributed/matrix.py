@@ -25,7 +25,7 @@ from ..geometry.graph import NeighborGraph, edge_distances
 from ..geometry.kernels import Kernel
 from ..geometry.scale import Scale
 from ..geometry.transport import connect
-from ..memory import require_memory_for_edges
+from ..memory import EdgeMemory
 from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..operators.product import step
 from ..operators.storage import BlockMatrix
@@ -54,11 +54,8 @@ def resolve_geometry(
     eps = scale.squared_radius(cloud, dim, max_memory=math.inf)
     geometry = Geometry(dim=dim, eps=eps, settings=settings, kernel=kernel, dtype=dtype)
     reach = max(geometry.eps, geometry.eps_pca) ** 0.5
-    require_memory_for_edges(
-        _neighbors_within(cloud, reach) * min(partition, len(cloud)),
-        dim=dim,
-        remedy="Use a smaller eps, or smaller partitions.",
-    )
+    edges = _neighbors_within(cloud, reach) * min(partition, len(cloud))
+    EdgeMemory(dim).require(edges, "Use a smaller eps, or smaller partitions.")
     return geometry
 
 

@@ -190,13 +190,3 @@ def graph_from_pairs(points: Tensor, pairs: Tensor) -> NeighborGraph:
     arrays = [tensor.numpy() for tensor in (points, points, indptr, indices, distances)]
     run_ranges(edge_distances, n, *arrays)
     return NeighborGraph(indptr=indptr, indices=indices, distances=distances)
-
-
-def graph_of_lists(distances: Tensor, indices: Tensor) -> NeighborGraph:
-    """The directed graph of as many neighbours of each row, ``(m, k)``."""
-    rows, count = indices.shape
-    return NeighborGraph(
-        indptr=torch.arange(rows + 1, device=indices.device) * count,
-        indices=indices.flatten().int(),
-        distances=distances.flatten(),
-    )

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError, IsolatedPointsError, Remedy, TooFewPointsError
-from ..memory import require_memory_for_edges
+from ..memory import EdgeMemory
 from .cloud import PointCloud
 from .graph import NeighborGraph
 from .reach import Reach, least_neighbors
@@ -175,8 +175,7 @@ class NeighborCount(Scale):
 
     def radius(self, cloud: PointCloud, dim: int, *, max_memory: float | None = None) -> float:
         edges = min(self.k, len(cloud)) * float(len(cloud))
-        remedy = "Ask for fewer neighbors."
-        require_memory_for_edges(edges, dim=dim, remedy=remedy, max_memory=max_memory)
+        EdgeMemory(dim, max_memory).require(edges, "Ask for fewer neighbors.")
         radius = radius_for_neighbors(cloud, self.k)
         if radius == 0.0:
             raise TooFewPointsError(
