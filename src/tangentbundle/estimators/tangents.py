@@ -16,6 +16,7 @@ from ..errors import (
     InvalidInputError,
     IsolatedPointsError,
     NoInformationWarning,
+    NotTangentWarning,
     Remedy,
     SuspiciousDataWarning,
     warn,
@@ -295,3 +296,25 @@ def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> 
             SuspiciousDataWarning,
         )
     return manifold.frames(points)
+
+
+def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
+    """The share of the vectors' energy off the tangent spaces; refused if nothing else is left."""
+    total = float(np.square(y).sum())
+    share = 0.0
+    if total > 0:
+        share = 1.0 - float(np.square(coordinates).sum()) / total
+    dim = coordinates.shape[-1]
+    ambient_dim = y.shape[-1]
+    if share > 1 - 0.02 * dim / ambient_dim:
+        raise InvalidInputError(
+            f"{share:.1%} of the vectors' energy is normal to the tangent spaces: there is no "
+            "tangent field to learn. Are they ambient vectors, in the order of the points?"
+        )
+    if share > 1 - 0.5 * dim / ambient_dim:
+        warn(
+            f"{share:.0%} of the vectors' energy is normal to the tangent spaces. Are they ambient "
+            "vectors, in the order of the points? Is the dimension right?",
+            NotTangentWarning,
+        )
+    return share
