@@ -52,7 +52,7 @@ class FrameSigns:
         Where the two choices keep equally many, the first point along the curve keeps its frame.
         """
         det = determinants_along_edges(frames, graph)
-        signs = tree_signs(facing_edges(graph, det, least=0.0))
+        signs = signs_along_edges(facing_edges(graph, det, least=0.0))
         signs = _joined_signs(cloud, frames, signs, graph.components)
         majority = signs.sum().sign()
         if majority == 0:
@@ -121,26 +121,6 @@ def facing_edges(
     )
 
 
-def tree_signs(edges: NeighborGraph) -> Tensor:
-    """Signs ``(n,)`` of frames that agree along a spanning tree of edges with similar tangent
-    spaces, whose lengths are determinants."""
-    facing = edges.to_scipy()
-    costs = facing.copy()
-    costs.data = 1.0 + 1e-9 - np.abs(facing.data)
-    in_tree = csgraph.minimum_spanning_tree(costs).astype(bool)
-    one_way = in_tree * facing
-    tree = sparse.csr_array(one_way + one_way.T)
-    det = torch.from_numpy(tree.data).to(edges.device)
-    graph = NeighborGraph(
-        indptr=torch.from_numpy(tree.indptr).long().to(edges.device),
-        indices=torch.from_numpy(tree.indices).int().to(edges.device),
-        distances=det,
-    )
-    signs = cover_signs(graph, det)
-    assert signs is not None, "a tree can be oriented"
-    return signs
-
-
 def cover_signs(graph: NeighborGraph, det: Tensor) -> Tensor | None:
     """Signs ``(n,)`` with ``s_i det_ij s_j > 0`` on all edges, or None if they do not exist.
 
@@ -159,3 +139,32 @@ def cover_signs(graph: NeighborGraph, det: Tensor) -> Tensor | None:
     if bool((first_sheet == second_sheet).any()):
         return None
     return torch.where(first_sheet < second_sheet, 1.0, -1.0).double()
+
+
+def signs_along_edges(edges: NeighborGraph) -> Tensor:
+    """Signs ``(n,)`` of frames that agree along all edges, whose lengths are determinants, or else
+    along those of a spanning tree."""
+    signs = cover_signs(edges, edges.distances)
+    if signs is not None:
+        return signs
+    return tree_signs(edges)
+
+
+def tree_signs(edges: NeighborGraph) -> Tensor:
+    """Signs ``(n,)`` of frames that agree along a spanning tree of edges with similar tangent
+    spaces, whose lengths are determinants."""
+    facing = edges.to_scipy()
+    costs = facing.copy()
+    costs.data = 1.0 + 1e-9 - np.abs(facing.data)
+    in_tree = csgraph.minimum_spanning_tree(costs).astype(bool)
+    one_way = in_tree * facing
+    tree = sparse.csr_array(one_way + one_way.T)
+    det = torch.from_numpy(tree.data).to(edges.device)
+    graph = NeighborGraph(
+        indptr=torch.from_numpy(tree.indptr).long().to(edges.device),
+        indices=torch.from_numpy(tree.indices).int().to(edges.device),
+        distances=det,
+    )
+    signs = cover_signs(graph, det)
+    assert signs is not None, "a tree can be oriented"
+    return signs
