@@ -19,6 +19,7 @@ from ..arrays import host
 from .cloud import PointCloud
 from .graph import NeighborGraph
 from .nearest_points import NearestPoints
+from .transport import MIN_OVERLAP, connect
 
 MIN_FACING_OF_EDGES = 0.8
 """Determinant of the product of two frames from which an edge says how its ends are oriented. For
@@ -52,6 +53,9 @@ class FrameSigns:
         Where the two choices keep equally many, the first point along the curve keeps its frame.
         """
         det = determinants_along_edges(frames, graph)
+        if bool((det.abs() <= MIN_OVERLAP).any()):
+            # refuses tangent spaces with perpendicular directions, which have no orientation alike
+            connect(frames, graph, numbers=cloud.curve_order)
         signs = signs_along_edges(facing_edges(graph, det, least=0.0))
         signs = _joined_signs(cloud, frames, signs, graph.components)
         majority = signs.sum().sign()
