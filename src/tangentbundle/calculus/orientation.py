@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ..arrays import median
 from ..errors import AccuracyWarning, NotOrientableError, warn
 from ..geometry.frame_signs import (
     MIN_FACING_OF_EDGES,
@@ -24,7 +25,6 @@ from ..geometry.frame_signs import (
     facing_edges,
     tree_signs,
 )
-from ..geometry.frames import median
 from ..geometry.graph import NeighborGraph
 from ..parallel import threads_by_size
 
