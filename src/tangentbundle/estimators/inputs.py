@@ -46,6 +46,10 @@ def validated(
     estimator: BaseEstimator, X: Any, y: Any, alternative: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points and vectors ``(n, D)`` as arrays, or a named error."""
+    for name, values in (("points", X), ("vectors", y)):
+        if isinstance(values, torch.Tensor):
+            # both before either is read: inside a transform no tensor has numbers
+            outside_functional_transform(values, name)
     X = of_kind(X, "points", alternative)[0]
     y = of_kind(y, "vectors", alternative)[0]
     if y is None:

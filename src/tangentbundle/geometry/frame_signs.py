@@ -37,8 +37,9 @@ class FrameSigns:
     between similar tangent spaces whose ends then agree, zero if there are no such edges.
 
     >>> line = PointCloud(torch.arange(3.0)[:, None])
-    >>> found = FrameSigns.of(line, line.within(1.0), torch.tensor([[[1.0]], [[1.0]], [[-1.0]]]))
-    >>> found.signs.tolist(), found.agreement
+    >>> frames = torch.tensor([[[1.0]], [[1.0]], [[-1.0]]])
+    >>> oriented = FrameSigns.of(line, line.within(1.0), frames)
+    >>> oriented.signs.tolist(), oriented.agreement
     ([1.0, 1.0, -1.0], 1.0)
     """
 
