@@ -64,7 +64,7 @@ def differences(mesh: Triangles) -> tuple[float, float]:
     expected, expected_mass = baseline("robust_laplacian").mesh_laplacian(
         vertices, faces, MOLLIFY_FACTOR
     )
-    cloud = PointCloud.on_cpu(vertices)
+    cloud = PointCloud.from_points(vertices)
     cover = tufted_mesh(cloud, faces)
     order = cloud.curve_order.numpy()
     rows = order[cover.graph.rows.numpy()]

@@ -9,7 +9,7 @@ import torch
 from spaces import SPACES, bundle_of
 
 from tangentbundle import TangentBundle
-from tangentbundle.calculus.orientation import confident_edges, cover_signs
+from tangentbundle.calculus.orientation import confident_edges
 from tangentbundle.diagnostics import Diagnosis
 from tangentbundle.errors import (
     DisconnectedWarning,
@@ -20,6 +20,7 @@ from tangentbundle.errors import (
     TangentBundleWarning,
 )
 from tangentbundle.geometry.cloud import PointCloud
+from tangentbundle.geometry.frame_signs import cover_signs
 from tangentbundle.manifolds import Ellipsoid, FlatTorus, KleinBottle, Sphere, SwissRoll, Torus
 from tangentbundle.testing import random_orthogonal
 

@@ -57,8 +57,8 @@ def test_answers_are_of_the_kind_and_dtype_of_the_points(noise_std):
 
 
 def test_tensors_do_not_pass_through_scikit_learn(monkeypatch):
-    monkeypatch.setattr("tangentbundle.estimators.base.validate_data", None)
-    monkeypatch.setattr("tangentbundle.estimators.base.of_kind", None)
+    monkeypatch.setattr("tangentbundle.estimators.inputs.validate_data", None)
+    monkeypatch.setattr("tangentbundle.estimators.inputs.of_kind", None)
     points = torch.from_numpy(POINTS).requires_grad_()
     assert denoiser().fit(points, torch.from_numpy(NOISY)).predict(points).shape == (600, 3)
 

@@ -23,7 +23,8 @@ from tangentbundle.errors import (
 )
 from tangentbundle.geometry.block_search import BlockSearch
 from tangentbundle.geometry.cloud import PointCloud
-from tangentbundle.geometry.graph import NeighborGraph, graph_of_lists
+from tangentbundle.geometry.graph import NeighborGraph
+from tangentbundle.geometry.local_pca import graph_of_lists
 from tangentbundle.manifolds import Sphere
 
 RNG = np.random.default_rng

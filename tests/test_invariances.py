@@ -19,7 +19,7 @@ from tangentbundle.estimators import (
     Tangent,
 )
 from tangentbundle.estimators.classifier import clouds_at_once
-from tangentbundle.estimators.neighborhoods import NearestPoints
+from tangentbundle.geometry.nearest_points import NearestPoints
 from tangentbundle.testing import random_orthogonal
 
 TORUS, SPHERE = tb.manifolds.Torus(1.0, 0.4), tb.manifolds.Sphere(2)

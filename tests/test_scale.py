@@ -14,9 +14,8 @@ from tangentbundle.errors import (
     TangentBundleWarning,
     TooFewPointsError,
 )
-from tangentbundle.geometry.balls import Balls
+from tangentbundle.geometry.balls import Balls, Neighborhoods
 from tangentbundle.geometry.reach import Reach, least_neighbors
-from tangentbundle.geometry.sampled_neighbors import Neighborhoods
 from tangentbundle.geometry.scale import (
     MAX_NEIGHBORS,
     automatic_neighbors,

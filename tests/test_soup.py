@@ -54,7 +54,7 @@ def spheres_with_a_wall(levels=2):
 def as_matrices(vertices, faces, mollify_factor=MOLLIFY_FACTOR):
     """Stiffness ``(n, n)`` and mass ``(n,)`` in the user's order."""
     n = len(vertices)
-    cloud = PointCloud.on_cpu(vertices)
+    cloud = PointCloud.from_points(vertices)
     mesh = tufted_mesh(cloud, faces, mollify_factor)
     order = cloud.curve_order
     weights = torch.zeros(n, n, dtype=torch.float64)

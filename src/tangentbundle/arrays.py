@@ -75,6 +75,11 @@ def host(value: Any, name: str = "a tensor") -> np.ndarray:
     return value.cpu().numpy()
 
 
+def median(values: torch.Tensor) -> float:
+    """The median of a tensor, of an even number of values the mean of the two in the middle."""
+    return float(np.median(host(values)))
+
+
 def float_tensor(value: Array, name: str) -> tuple[torch.Tensor, ArrayKind]:
     """Return ``value`` as a float32 or float64 tensor with a note of what it was.
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .arrays import Array, ArrayKind, float_tensor, positive, positive_integer
+from .arrays import Array, ArrayKind, points_tensor, positive, positive_integer
 from .batch import laplacians_of_clouds
 from .calculus import Curvature, Derivatives, LinearMap, curvature, hodge_laplacian
 from .diagnostics import Diagnosis, diagnose
@@ -133,8 +133,8 @@ class TangentBundle(BundleSignals):
         settings = PCASettings(eps_pca, pca_center)
         memory = _memory_limit(max_memory)
         kernel = check_kernel(kernel)
-        kind = float_tensor(points, "points")[1]
-        cloud = PointCloud.from_points(points)
+        values, kind = points_tensor(points, "points")
+        cloud = PointCloud.from_tensor(values)
         cloud.warn_of_duplicates()
         dim, local_dimensions = resolve_dimension(cloud, dim, settings.eps_pca)
         graph, eps = scale.ball_graph(cloud, dim, max_memory=memory)
@@ -230,8 +230,8 @@ class TangentBundle(BundleSignals):
         scale = scale_from(eps, neighbors)
         memory = _memory_limit(max_memory)
         kernel = check_kernel(kernel)
-        kind = float_tensor(points, "points")[1]
-        cloud = PointCloud.from_points(points)
+        values, kind = points_tensor(points, "points")
+        cloud = PointCloud.from_tensor(values)
         bases = check_frames(frames, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
         matrices = bases.to(cloud.device)[cloud.curve_order].contiguous()
         dim = matrices.shape[2]
@@ -315,8 +315,8 @@ class TangentBundle(BundleSignals):
         0 edges flipped)
         """
         source = read_mesh(mesh, faces)
-        kind = float_tensor(source.vertices, "vertices")[1]
-        cloud = PointCloud.on_cpu(source.vertices, "vertices")
+        vertices, kind = points_tensor(source.vertices, "vertices")
+        cloud = PointCloud.from_tensor(vertices.cpu(), "vertices")
         bases = None
         if frames is not None:
             checked = check_frames(frames, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
@@ -359,8 +359,8 @@ class TangentBundle(BundleSignals):
         (True, True)
         """
         source = read_mesh(mesh, faces)
-        kind = float_tensor(source.vertices, "vertices")[1]
-        cloud = PointCloud.on_cpu(source.vertices, "vertices")
+        vertices, kind = points_tensor(source.vertices, "vertices")
+        cloud = PointCloud.from_tensor(vertices.cpu(), "vertices")
         triangles = check_soup(source.faces, num_points=len(cloud), ambient_dim=cloud.ambient_dim)
         if not source.is_cut:
             warn_of_seams(cloud.in_user_order(cloud.points).numpy(), triangles)

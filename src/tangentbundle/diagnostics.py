@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from .arrays import Array, float_tensor
+from .arrays import Array, float_tensor, median
 from .calculus.orientation import orientability
 from .errors import NotTangentWarning, warn
-from .geometry.frames import median
 
 if TYPE_CHECKING:
     from .bundle import TangentBundle

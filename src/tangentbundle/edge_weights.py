@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from .arrays import Array, positive_integer
+from .arrays import Array, median, positive_integer
 from .errors import InvalidInputError
-from .geometry.frames import median
 from .geometry.kernels import Kernel
 from .geometry.mesh import IntrinsicMesh, IntrinsicTriangles, Triangulation
 from .geometry.stencils import Stencils, positive_stencils, tangent_steps

@@ -3,6 +3,7 @@ results."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,36 @@ def require_memory(need: float, what: str, remedy: str, max_memory: float | None
             f"{what} would need about {need / 1e9:.3g} GB; the limit is {limit / 1e9:.3g} GB. "
             f"{remedy}"
         )
+
+
+@dataclass(frozen=True)
+class EdgeMemory:
+    """Memory for the edges of a graph, for the bundle of dimension ``dim`` and its Laplacian.
+
+    ``max_memory`` is a number of bytes, by default 80 % of what is free.
+
+    >>> EdgeMemory(dim=2, max_memory=1000.0).holds(edges=10)
+    True
+    """
+
+    dim: int
+    max_memory: float | None = None
+
+    @property
+    def bytes_per_edge(self) -> int:
+        """Peak memory per directed edge (measured for d = 2, 3, 5 and 8)."""
+        if self.dim <= 2:
+            return 80
+        return 48 + 16 * self.dim**2
+
+    def holds(self, edges: float) -> bool:
+        """Whether so many directed edges fit."""
+        return self.bytes_per_edge * edges <= memory_limit(self.max_memory)
+
+    def require(self, edges: float, remedy: str = "Use a smaller eps, or fewer neighbors.") -> None:
+        """Refuse so many directed edges if they do not fit, before anything is allocated."""
+        what = f"a bundle with {edges:.3g} directed edges"
+        require_memory(edges * self.bytes_per_edge, what, remedy, self.max_memory)
 
 
 def device_memory(device: torch.device) -> float | None:

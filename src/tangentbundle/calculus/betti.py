@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..arrays import Array, positive_integer
+from ..arrays import Array, median, positive_integer
 from ..errors import (
     ConvergenceError,
     NotOrientableError,
@@ -24,7 +24,6 @@ from ..errors import (
     TooFewPointsError,
     UndeterminedError,
 )
-from ..geometry.frames import median
 from ..operators.spectrum import interval_of_average
 from .boundary import has_boundary
 from .curvature import hodge_laplacian

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..arrays import median
 from ..errors import InvalidInputError
-from ..geometry.frames import TangentFrames, median
+from ..geometry.frames import TangentFrames
 from ..geometry.graph import NeighborGraph
 from ..parallel import threads_by_size
 from .derivatives import sparse_csr

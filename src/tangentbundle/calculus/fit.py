@@ -25,8 +25,8 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..arrays import median
 from ..errors import AccuracyWarning, InvalidInputError, RankDeficientError, warn
-from ..geometry.frames import median
 from ..geometry.graph import NeighborGraph
 from ..parallel import run_ranges
 

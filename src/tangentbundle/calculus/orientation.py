@@ -13,15 +13,18 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from scipy import sparse
-from scipy.sparse import csgraph
 from torch import Tensor
-from torch.nn.functional import pad
 
+from ..arrays import median
 from ..errors import AccuracyWarning, NotOrientableError, warn
-from ..geometry.frames import median
+from ..geometry.frame_signs import (
+    MIN_FACING_OF_EDGES,
+    cover_signs,
+    determinants_along_edges,
+    facing_edges,
+    tree_signs,
+)
 from ..geometry.graph import NeighborGraph
 from ..parallel import threads_by_size
 
@@ -34,13 +37,6 @@ MAJORITY_VOTES = 20
 MIN_CUT = 0.05
 """Smallest share of bad edges of a non-orientable space, in units of the radius of a ball: half of
 the value for Klein bottles."""
-
-MIN_FACING_OF_EDGES = 0.8
-"""Determinant of the products of frames from which an edge says how its ends are oriented. For very
-different tangent spaces the sign of the determinant does not determine the orientation."""
-
-EDGES_AT_ONCE = 2**13
-"""Edges whose products of frames are computed at a time."""
 
 OWN_VOTE = 1e-9
 """Weight of a frame's own sign in a vote of its neighbours: it decides where they are divided."""
@@ -66,73 +62,14 @@ then the first."""
 # Whether frames agree.
 
 
-def cover_signs(graph: NeighborGraph, det: Tensor) -> Tensor | None:
-    """Signs ``(n,)`` with ``s_i det_ij s_j > 0`` on all edges, or None if they do not exist.
-
-    They do not exist if a point is connected to its copy in the double cover: two copies of the
-    points, in which edges with a negative determinant connect different copies.
-    """
-    n = graph.num_points
-    ends_from_first = graph.indices + n * (det < 0)
-    ends_from_second = graph.indices + n * (det > 0)
-    cover = NeighborGraph(
-        indptr=torch.cat([graph.indptr, graph.indptr[1:] + graph.num_edges]),
-        indices=torch.cat([ends_from_first, ends_from_second]).int(),
-        distances=graph.distances.new_empty(0),
-    )
-    first_sheet, second_sheet = cover.components.split(n)
-    if bool((first_sheet == second_sheet).any()):
-        return None
-    return torch.where(first_sheet < second_sheet, 1.0, -1.0).double()
-
-
-def tree_signs(edges: NeighborGraph) -> Tensor:
-    """Signs ``(n,)`` of frames that agree along a spanning tree of edges with similar tangent
-    spaces, whose lengths are determinants."""
-    facing = edges.to_scipy()
-    costs = facing.copy()
-    costs.data = 1.0 + 1e-9 - np.abs(facing.data)
-    in_tree = csgraph.minimum_spanning_tree(costs).astype(bool)
-    one_way = in_tree * facing
-    tree = sparse.csr_array(one_way + one_way.T)
-    det = torch.from_numpy(tree.data).to(edges.device)
-    graph = NeighborGraph(
-        indptr=torch.from_numpy(tree.indptr).long().to(edges.device),
-        indices=torch.from_numpy(tree.indices).int().to(edges.device),
-        distances=det,
-    )
-    signs = cover_signs(graph, det)
-    assert signs is not None, "a tree can be oriented"
-    return signs
-
-
 def confident_edges(bundle: TangentBundle, facing: float = MIN_FACING_OF_EDGES) -> NeighborGraph:
     r"""The edges with similar tangent spaces, :math:`|\det O_i^T O_j|` > ``facing``; lengths are
     the determinants."""
     graph = bundle.sorted_graph
-    det = bundle.connection.det.double()
-    if bundle.tangent_frames is not None:
-        det = _determinants_of_products(bundle.tangent_frames.matrices, graph)
-    is_confident = det.abs() > facing
-    return NeighborGraph(
-        indptr=pad(is_confident.cumsum(0), (1, 0))[graph.indptr],
-        indices=graph.indices[is_confident],
-        distances=det[is_confident],
-    )
-
-
-def _determinants_of_products(matrices: Tensor, graph: NeighborGraph) -> Tensor:
-    """The determinants of :math:`O_i^T O_j` for the frames ``(n, D, d)`` at the ends of each edge,
-    ``(e,)``."""
-    starts = graph.rows.split(EDGES_AT_ONCE)
-    ends = graph.indices.split(EDGES_AT_ONCE)
-    if not graph.num_edges:
-        return matrices.new_empty(0)
-    chunks = [
-        torch.linalg.det(matrices[rows].mT @ matrices[columns])
-        for rows, columns in zip(starts, ends, strict=True)
-    ]
-    return torch.cat(chunks)
+    if bundle.tangent_frames is None:
+        return facing_edges(graph, bundle.connection.det.double(), facing)
+    det = determinants_along_edges(bundle.tangent_frames.matrices, graph)
+    return facing_edges(graph, det, facing)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from ..arrays import Array, ArrayKind, finite, float_tensor, positive_integer
+from ..arrays import Array, ArrayKind, finite, float_tensor, points_tensor, positive_integer
 from ..errors import InvalidInputError, ShapeError
 from ..files import only_writer, write_atomically
 from ..filters import Chebyshev, Filter
@@ -96,8 +96,8 @@ class DistributedBundle(BundleSignals):
         scale = scale_from(eps, neighbors)
         settings = PCASettings(eps_pca)
         partition = positive_integer(partition, "partition")
-        kind = float_tensor(points, "points")[1]
-        cloud = PointCloud.on_cpu(points)
+        values, kind = points_tensor(points, "points")
+        cloud = PointCloud.from_tensor(values.cpu())
         geometry = resolve_geometry(
             cloud,
             dim=dim,

@@ -21,10 +21,11 @@ from ..errors import IsolatedPointsError, Remedy
 from ..geometry.cloud import PointCloud, first_of
 from ..geometry.dimension import DimensionRule, joined_labels, resolve_dimension
 from ..geometry.frames import PCASettings, neighborhood_pca
-from ..geometry.graph import NeighborGraph, edge_distances, require_memory_for_edges
+from ..geometry.graph import NeighborGraph, edge_distances
 from ..geometry.kernels import Kernel
 from ..geometry.scale import Scale
 from ..geometry.transport import connect
+from ..memory import EdgeMemory
 from ..operators.assembly import average_blocks, edge_factors, refuse_faint, row_sums
 from ..operators.product import step
 from ..operators.storage import BlockMatrix
@@ -53,11 +54,8 @@ def resolve_geometry(
     eps = scale.squared_radius(cloud, dim, max_memory=math.inf)
     geometry = Geometry(dim=dim, eps=eps, settings=settings, kernel=kernel, dtype=dtype)
     reach = max(geometry.eps, geometry.eps_pca) ** 0.5
-    require_memory_for_edges(
-        _neighbors_within(cloud, reach) * min(partition, len(cloud)),
-        dim=dim,
-        remedy="Use a smaller eps, or smaller partitions.",
-    )
+    edges = _neighbors_within(cloud, reach) * min(partition, len(cloud))
+    EdgeMemory(dim).require(edges, "Use a smaller eps, or smaller partitions.")
     return geometry
 
 

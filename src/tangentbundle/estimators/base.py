@@ -11,20 +11,20 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import finite, float_tensor, host
+from ..arrays import host
 from ..errors import NO_EXAMPLE, InvalidInputError, NoInformationWarning, Remedy, warn
 from ..parallel import one_thread, threads_by_size
-from .calibration import calibration
 from .defaults import default_models
 from .history import History
-from .inputs import check_size, check_tangent, of_kind, validated
-from .observations import JITTER, Observations, Places, known_variances
+from .inputs import validated, validated_points
+from .left_out import LeftOut, noise_across_manifold
+from .observations import Observations, Places, known_variances
 from .prediction import Model, Prediction
 from .spectral import SpectralFilter
-from .stacking import Mixture, Stack, compared_densities
-from .tangents import TangentSpaces
+from .stacking import Mixture, Stack
+from .tangents import TangentSpaces, check_tangent
 
 
 @dataclass(eq=False, repr=False)
@@ -72,12 +72,12 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         self.models_ = [fit.model for fit in self.posterior_.fits]
         self.weights_ = self.posterior_.weights
         self.noise_ = self.scale_ * self.posterior_.noise
-        errors, variances = self._left_out_errors()
-        self.left_out_error_ = self.scale_ * float(np.sqrt(np.square(errors).sum(axis=1).mean()))
-        self._residuals = errors / np.sqrt(variances)
-        self._calibration = calibration(errors, variances, observations.measured_dim)
+        left_out = LeftOut.of(self.posterior_)
+        self.left_out_error_ = self.scale_ * left_out.error
+        self._residuals = left_out.residuals
+        self._calibration = left_out.calibration
         if noise_std is None and len(self.models_) > 1:  # a single model is the user's choice
-            self._warn_if_no_field()
+            self._warn_if_no_field(left_out)
         return self
 
     def _observations(
@@ -95,9 +95,9 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             exact=self.manifold is not None,
             oriented=spaces.oriented,
             make_frames_left_out=partial(spaces.left_out, np.arange(count)),
+            position_variance=spaces.position_variance / self.unit_**2,
             noise=known_variances(noise_std, count, self.scale_),
             history=history,
-            position_variance=spaces.position_variance / self.unit_**2,
         )
 
     def _model(self, observations: Observations) -> Stack:
@@ -122,52 +122,19 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             return self.model
         return Stack([self.model])
 
-    def _left_out_errors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Errors of training vectors left out one at a time and their variances ``(m, D)``."""
-        observations = self.posterior_.observations
-        index = observations.compared
-        left_out: Prediction = self.posterior_.compared()
-        if observations.exact:
-            left_out = left_out.tangent(observations.frames[index])
-            left_out = left_out.widened(0.0, self._noise_across_manifold)
-        return observations.vectors[index] - left_out.mean, left_out.variances() + JITTER
-
-    @property
-    def _noise_across_manifold(self) -> float:
-        """The variance of the noise of components normal to a known manifold, none if measurements
-        are tangent to it."""
-        variance = self.posterior_.observations.normal_variance
-        return min(self.posterior_.noise**2, variance)
-
-    def _warn_if_no_field(self) -> None:
-        """Compare the log density of left-out vectors with that of noise alone, of which it has the
-        standard error ``sqrt(k / 2 n)``.
-
-        Noise is isotropic, or has the vectors' second moments. The inverse of second moments of n
-        vectors with k components makes others ``n / (n - k - 1)`` times as unlikely.
-        """
-        observations = self.posterior_.observations
-        density = compared_densities(self.posterior_.compared(), observations)
-        values = observations.vectors
-        if observations.exact:
-            values = np.einsum("nda,nd->na", observations.frames, values)
-        n, k = values.shape
-        noise = k * np.log(np.square(values).mean() + JITTER) + k
-        if n > k + 1:
-            moments = values.T @ values / n + JITTER * np.eye(k)
-            noise = min(noise, np.linalg.slogdet(moments)[1] + k * n / (n - k - 1))
-        noise_density = -0.5 * (noise + k * np.log(2 * np.pi))
-        if density.mean() - noise_density < np.sqrt(k / (2 * len(density))):
-            warn(
-                "left-out vectors are predicted no better than noise of their own size, "
-                f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on.",
-                NoInformationWarning,
-                remedy=Remedy(
-                    "Give {noise_std} if you know it, or more points, and check that vectors are "
-                    "in the order of the points.",
-                    noise_std=NO_EXAMPLE,
-                ),
-            )
+    def _warn_if_no_field(self, left_out: LeftOut) -> None:
+        if not left_out.is_like_noise:
+            return
+        warn(
+            "left-out vectors are predicted no better than noise of their own size, "
+            f"{self.scale_:.3g}. The estimated noise, {self.noise_:.3g}, cannot be relied on.",
+            NoInformationWarning,
+            remedy=Remedy(
+                "Give {noise_std} if you know it, or more points, and check that vectors are "
+                "in the order of the points.",
+                noise_std=NO_EXAMPLE,
+            ),
+        )
 
     @threads_by_size
     def predict(self, X, return_std=False, return_cov=False, with_noise=False):
@@ -181,10 +148,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         within one standard deviation of a measurement.
         """
         check_is_fitted(self, "posterior_")
-        X, kind = of_kind(X, "points", self.on_devices)
-        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        finite(float_tensor(X, "points")[0], "points")
-        check_size("points", X)
+        X, kind = validated_points(self, X, self.on_devices)
         if kind.dtype == torch.float32:
             X = self._without_rounding(X)
         prediction = self._predict(X, return_std or return_cov, with_noise)
@@ -221,7 +185,9 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
                 prediction = self.posterior_.predict(places, spread)
         if self.manifold is None:
             return prediction.widened(at_least, at_least)
-        across = self._noise_across_manifold if with_noise else 0.0
+        across = 0.0
+        if with_noise:
+            across = noise_across_manifold(self.posterior_)
         return prediction.tangent(places.frames).widened(at_least, across)
 
     def _without_rounding(self, X: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from ..arrays import ArrayKind, finite, float_tensor, outside_functional_transfo
 from ..errors import (
     DeviceError,
     InvalidInputError,
-    NotTangentWarning,
     ShapeError,
     SuspiciousDataWarning,
     TooFewPointsError,
@@ -49,6 +48,7 @@ def validated(
     """Points and vectors ``(n, D)`` as arrays, or a named error."""
     for name, values in (("points", X), ("vectors", y)):
         if isinstance(values, torch.Tensor):
+            # both before either is read: inside a transform no tensor has numbers
             outside_functional_transform(values, name)
     X = of_kind(X, "points", alternative)[0]
     y = of_kind(y, "vectors", alternative)[0]
@@ -80,6 +80,17 @@ def validated(
     _warn_of_outliers(X)
     _warn_of_copies(X, y)
     return X, y
+
+
+def validated_points(
+    estimator: BaseEstimator, X: Any, alternative: str
+) -> tuple[np.ndarray, ArrayKind]:
+    """Points ``(m, D)`` for a fitted estimator as an array, and the kind that answers have."""
+    X, kind = of_kind(X, "points", alternative)
+    X = validate_data(estimator, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+    finite(float_tensor(X, "points")[0], "points")
+    check_size("points", X)
+    return X, kind
 
 
 def check_size(name: str, values: np.ndarray) -> None:
@@ -124,25 +135,3 @@ def _warn_of_outliers(X: np.ndarray, ratio: float = 100.0) -> None:
             SuspiciousDataWarning,
             point=far[0],
         )
-
-
-def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
-    """The share of the vectors' energy off the tangent spaces; refused if nothing else is left."""
-    total = float(np.square(y).sum())
-    share = 0.0
-    if total > 0:
-        share = 1.0 - float(np.square(coordinates).sum()) / total
-    dim = coordinates.shape[-1]
-    ambient_dim = y.shape[-1]
-    if share > 1 - 0.02 * dim / ambient_dim:
-        raise InvalidInputError(
-            f"{share:.1%} of the vectors' energy is normal to the tangent spaces: there is no "
-            "tangent field to learn. Are they ambient vectors, in the order of the points?"
-        )
-    if share > 1 - 0.5 * dim / ambient_dim:
-        warn(
-            f"{share:.0%} of the vectors' energy is normal to the tangent spaces. Are they ambient "
-            "vectors, in the order of the points? Is the dimension right?",
-            NotTangentWarning,
-        )
-    return share

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..arrays import host
 from ..errors import InvalidInputError, NonFiniteError, ShapeError
+from ..geometry.nearest_points import NearestPoints
 from .history import History
-from .neighborhoods import NearestPoints, Neighborhoods, halved
+from .neighborhoods import Neighborhoods, halved
 
 JITTER = 1e-8
 """Smallest variance, in units of the mean squared component of the data: keeps covariances positive

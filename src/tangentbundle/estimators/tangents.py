@@ -10,26 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import host
-from ..bundle import TangentBundle
-from ..calculus.orientation import confident_edges, tree_signs
+from ..arrays import float_tensor, host
 from ..errors import (
     DimensionWarning,
     InvalidInputError,
     IsolatedPointsError,
     NoInformationWarning,
+    NotTangentWarning,
     Remedy,
     SuspiciousDataWarning,
-    TangentBundleWarning,
     warn,
 )
-from ..geometry.cloud import PointCloud
+from ..geometry.cloud import PointCloud, refuse_degenerate
 from ..geometry.dimension import resolve_dimension
+from ..geometry.frame_signs import FrameSigns
+from ..geometry.frames import PCASettings, estimate_frames
+from ..geometry.graph import NeighborGraph
 from ..geometry.local_pca import pca_of_nearest
+from ..geometry.nearest_points import NearestPoints
 from ..geometry.reach import Reach
-from ..geometry.scale import affordable_neighbors, target_neighbors
+from ..geometry.scale import NeighborCount, affordable_neighbors, target_neighbors
 from ..manifolds import Manifold
-from .neighborhoods import NearestPoints
+
+MIN_POINTS_OF_DIMENSION = 30
+"""Fewer points do not tell a curve from a surface."""
+
+MIN_AGREEMENT = 0.98
+"""Share of the similar neighbours that must agree for the bases to count as oriented."""
 
 DENSE_POINTS = 2000
 """The accuracy of positions is estimated from so many points at most."""
@@ -60,26 +67,21 @@ class TangentSpaces:
             )
         if manifold is not None:
             return cls(points, exact_frames(manifold, points), manifold.orientable, manifold)
-        dim = _dimension(points, dim)
-        if dim == points.shape[1]:  # all of the space: no frames to estimate
+        cloud = PointCloud.along_curve(float_tensor(points, "points")[0])
+        dim = _dimension(cloud, dim)
+        if dim == cloud.ambient_dim:  # no frames to estimate
             return cls(points, _axes_of_space(points), True, None)
-        neighbors = affordable_neighbors(len(points))
-        with warnings.catch_warnings():
-            # scales and components matter to Laplacians, not to tangent spaces
-            warnings.simplefilter("ignore", TangentBundleWarning)
-            try:
-                bundle = TangentBundle.from_points(points, dim=dim, neighbors=neighbors)
-            except IsolatedPointsError:
-                # an outlier has a tangent space, too: that of its nearest points
-                return cls.from_nearest(points, dim)
-        signs = _with_most_columns_kept(_signs_that_agree(bundle))
-        edges = confident_edges(bundle)
-        signs_at_starts = signs[host(edges.rows)]
-        signs_at_ends = signs[host(edges.indices)]
-        agree = signs_at_starts * host(edges.distances) * signs_at_ends > 0
-        frames = np.array(bundle.frames, dtype=float)
-        frames[host(bundle.cloud.curve_order), :, -1] *= signs[:, None]
-        return cls(points, frames, bool(len(agree) and agree.mean() > 0.98), None)
+        refuse_degenerate(cloud.points)
+        try:
+            graph, eps = _ball_graph(cloud, dim)
+        except IsolatedPointsError:
+            # an outlier has a tangent space, too: that of its nearest points
+            return cls.from_nearest(points, dim)
+        frames = estimate_frames(cloud, graph, eps=eps, dim=dim, settings=PCASettings()).matrices
+        signs = FrameSigns.of(cloud, graph, frames)
+        frames[:, :, -1] *= signs.signs[:, None]
+        oriented = signs.agreement > MIN_AGREEMENT
+        return cls(points, host(cloud.in_user_order(frames)), oriented, None)
 
     @classmethod
     def from_nearest(cls, points: np.ndarray, d: int) -> TangentSpaces:
@@ -243,59 +245,16 @@ class TangentSpaces:
         return far
 
 
-def _signs_that_agree(bundle: TangentBundle) -> np.ndarray:
-    """Signs ``(n,)`` of the frames along the curve that make neighbours agree, and components of
-    the graph where they are nearest to each other.
-
-    They follow from distances and angles alone, up to one sign of all.
-    """
-    assert bundle.tangent_frames is not None, "fields have frames"
-    points = host(bundle.cloud.points)
-    frames = host(bundle.tangent_frames.matrices).astype(float)
-    signs = host(tree_signs(confident_edges(bundle, facing=0.0))).copy()
-    components = host(bundle.sorted_graph.components)
-    is_linked = np.zeros(len(points), dtype=bool)
-    nearest_linked = np.zeros(len(points), dtype=int)
-    distances = np.full(len(points), np.inf)
-    newest = 0
-    while True:
-        added = np.flatnonzero(components == newest)
-        is_linked[added] = True
-        others = np.flatnonzero(~is_linked)
-        if not len(others):
-            return signs
-        new_distances, neighbors = NearestPoints(points[added]).query(points[others])
-        is_nearer = new_distances < distances[others]
-        distances[others[is_nearer]] = new_distances[is_nearer]
-        nearest_linked[others[is_nearer]] = added[neighbors[is_nearer]]
-        end = others[distances[others].argmin()]
-        start = nearest_linked[end]
-        newest = components[end]
-        agreement = signs[start] * signs[end] * np.linalg.det(frames[start].T @ frames[end])
-        if agreement < 0:
-            signs[components == newest] *= -1
-
-
-def _with_most_columns_kept(signs: np.ndarray) -> np.ndarray:
-    """Of the two orientations of all frames, the one that keeps the stated sign of most columns.
-
-    Where both keep equally many, the first point along the curve keeps its frame.
-    """
-    majority = np.sign(signs.sum())
-    if majority == 0:
-        majority = signs[0]
-    return signs * majority
-
-
-def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
-    """As given, or estimated; fewer points do not tell a curve from a surface: all of the space in
-    at most three."""
-    n, D = points.shape
-    if dim is not None or n >= least:
-        return resolve_dimension(PointCloud.in_order(points), dim)[0]
+def _dimension(cloud: PointCloud, dim: Any) -> int:
+    """As given, or estimated; few points are taken as all of the space in at most three
+    dimensions."""
+    n = len(cloud)
+    D = cloud.ambient_dim
+    if dim is not None or n >= MIN_POINTS_OF_DIMENSION:
+        return resolve_dimension(cloud, dim)[0]
     resolved = D
     if D > 3:
-        resolved = resolve_dimension(PointCloud.in_order(points), dim)[0]
+        resolved = resolve_dimension(cloud, dim)[0]
     warn(
         f"{n} points are too few to estimate the dimension of the space they lie on, in {D} "
         f"dimensions: it is taken as {resolved}.",
@@ -303,6 +262,18 @@ def _dimension(points: np.ndarray, dim: Any, least: int = 30) -> int:
         remedy=Remedy("Give {dim} if you know it.", dim=...),
     )
     return resolved
+
+
+def _ball_graph(cloud: PointCloud, dim: int) -> tuple[NeighborGraph, float]:
+    """The graph and the squared radius at the automatic scale, or at one that a laptop can afford.
+
+    Points that are too sparse for Laplacians still have tangent spaces: nothing warns of them.
+    """
+    affordable = affordable_neighbors(len(cloud))
+    if affordable is not None:
+        return NeighborCount(affordable).ball_graph(cloud, dim)
+    reach = Reach.of(cloud, dim, target_neighbors(len(cloud), dim))
+    return NeighborCount(reach.num_neighbors).joined_ball_graph(cloud, dim)
 
 
 def _axes_of_space(points: np.ndarray) -> np.ndarray:
@@ -325,3 +296,25 @@ def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> 
             SuspiciousDataWarning,
         )
     return manifold.frames(points)
+
+
+def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
+    """The share of the vectors' energy off the tangent spaces; refused if nothing else is left."""
+    total = float(np.square(y).sum())
+    share = 0.0
+    if total > 0:
+        share = 1.0 - float(np.square(coordinates).sum()) / total
+    dim = coordinates.shape[-1]
+    ambient_dim = y.shape[-1]
+    if share > 1 - 0.02 * dim / ambient_dim:
+        raise InvalidInputError(
+            f"{share:.1%} of the vectors' energy is normal to the tangent spaces: there is no "
+            "tangent field to learn. Are they ambient vectors, in the order of the points?"
+        )
+    if share > 1 - 0.5 * dim / ambient_dim:
+        warn(
+            f"{share:.0%} of the vectors' energy is normal to the tangent spaces. Are they ambient "
+            "vectors, in the order of the points? Is the dimension right?",
+            NotTangentWarning,
+        )
+    return share

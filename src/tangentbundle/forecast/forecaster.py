@@ -13,8 +13,8 @@ from ..arrays import finite, float_tensor, positive_integer
 from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError, warn
 from ..estimators.calibration import share, tail
 from ..estimators.history import checked_fields
-from ..estimators.inputs import check_tangent, of_kind
-from ..estimators.tangents import TangentSpaces
+from ..estimators.inputs import of_kind
+from ..estimators.tangents import TangentSpaces, check_tangent
 from ..parallel import threads_by_size
 from ..timeline import Clock
 from .autoregression import Autoregression

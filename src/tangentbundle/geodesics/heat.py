@@ -39,7 +39,7 @@ import torch
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..calculus.orientation import cover_signs
+from ..geometry.frame_signs import cover_signs
 from ..geometry.graph import NeighborGraph
 from ..geometry.stencils import Stencils
 

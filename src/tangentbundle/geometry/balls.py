@@ -18,7 +18,7 @@ from ..arrays import host
 from .cloud import PointCloud
 from .graph import NeighborGraph
 from .local_pca import LocalPCA, local_pca
-from .sampled_neighbors import Neighborhoods
+from .sampled_neighbors import SampledNeighbors
 from .small_matrices import TINY
 
 WEIGHT_REACH = 1.2
@@ -28,6 +28,10 @@ keeps some weight."""
 STEEP_COSINE = 0.5
 """Cosine of the angle to the tangent space above which a chord leads to another sheet."""
 
+SHEET_MARGIN = 0.98
+"""Share of the least distance to another sheet, among sampled points, that a ball may reach: others
+are nearer."""
+
 MIN_BIMODALITY = 0.776
 """Bimodality, (skewness^2 + 1) / kurtosis, above which heights lie on two layers. It is 1 for two
 values, 5/9 for uniform heights, and this if the middle third of a uniform distribution is empty:
@@ -36,6 +40,37 @@ then the layers are as thick as the gap between them."""
 MIN_HEIGHTS = 24
 """Fewest neighbours whose heights are tested for two layers: the standard error of a kurtosis,
 sqrt(24 / k), is one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhoods:
+    """Points ``centers`` (m, D) with ``chords`` (m, k, D) to their k nearest other points.
+
+    ``distances`` (m, k) are the lengths of the chords, nearest first, and ``indices`` (m, k) the
+    points at their ends.
+    """
+
+    centers: np.ndarray
+    chords: np.ndarray
+    distances: np.ndarray
+    indices: np.ndarray
+
+    @classmethod
+    def of(cls, cloud: PointCloud, sample: SampledNeighbors, part: slice) -> Neighborhoods:
+        """The neighbourhoods of consecutive sampled points."""
+        indices = sample.indices[part]
+        centers = cloud.at(sample.rows[part])
+        chords = cloud.at(indices) - centers[:, None]
+        return cls(centers, chords, distances=sample.distances[part], indices=indices)
+
+    def nearest(self, k: int) -> Neighborhoods:
+        """The same with the k nearest points alone."""
+        return Neighborhoods(
+            self.centers,
+            self.chords[:, :k],
+            distances=self.distances[:, :k],
+            indices=self.indices[:, :k],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +153,16 @@ class Balls:
         slopes = covariances / np.maximum((weights * squares**2).sum(axis=1), TINY)
         residuals = np.where(weights > 0, heights - slopes[:, None] * squares, 0.0)
         return HeightFit(weights, slopes, residuals)
+
+    def bends(self, radius: float) -> np.ndarray:
+        """The radius times the curvature ``(m,)``; infinite where a ball reaches another sheet.
+
+        ``radius`` is that which the balls were to have. Chords up to half of it do not count: noise
+        makes short chords steep.
+        """
+        sheets = self.sheet_distances()
+        reaches_sheet = (sheets > radius / 2) & (SHEET_MARGIN * sheets <= radius)
+        return np.where(reaches_sheet.any(axis=1), np.inf, radius * self.curvatures())
 
     def curvatures(self) -> np.ndarray:
         r"""Largest curvature within each ball, ``(m,)``.

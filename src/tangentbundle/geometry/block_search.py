@@ -8,14 +8,13 @@ which keep their digits in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from ..memory import device_memory, require_memory
+from ..memory import EdgeMemory, device_memory, require_memory
 from .graph import NeighborGraph
 from .ordering import principal_axes
 from .tree_search import BLOCK, MAX_SEARCHED_DIMENSIONS, ball_edges
@@ -128,26 +127,23 @@ class BlockSearch:
     def ball_graph(
         self,
         radius: float,
-        allow: Callable[[float], None],
+        memory: EdgeMemory,
         *,
-        dim: int,
-        max_memory: float | None,
         rows: slice | None,
     ) -> NeighborGraph:
-        """The graph of all pairs at most ``radius`` apart; ``allow`` is asked before edges are
-        allocated."""
+        """The graph of all pairs at most ``radius`` apart, which must fit in the memory."""
         radius_in_units = radius / self.unit
         if self.coordinates.device.type == "cuda":
             from .cuda_search import cuda_ball_edges  # there may be no Triton
 
-            first, second = self.pairs_of_blocks(radius_in_units, max_memory)
+            first, second = self.pairs_of_blocks(radius_in_units, memory.max_memory)
             indptr, indices, lengths = cuda_ball_edges(
-                self.coordinates, radius_in_units, first, second, allow
+                self.coordinates, radius_in_units, first, second, memory.require
             )
             return NeighborGraph(indptr, indices, lengths.double() * self.unit)
         coordinates = self.coordinates.numpy()
         ends, columns, distances = ball_edges(
-            coordinates, self.boxed.numpy(), radius_in_units, allow
+            coordinates, self.boxed.numpy(), radius_in_units, memory.require
         )
         return NeighborGraph(
             indptr=torch.from_numpy(ends),

@@ -13,9 +13,9 @@ from torch import Tensor
 from ..arrays import Array, host, points_tensor
 from ..errors import DuplicatePointsWarning, InvalidInputError, TooFewPointsError, warn
 from ..extras import use_triton
-from ..memory import device_memory
+from ..memory import EdgeMemory, device_memory
 from .block_search import BlockSearch
-from .graph import NeighborGraph, require_memory_for_edges
+from .graph import NeighborGraph
 from .ordering import order_along_curve
 from .tree_search import TreeSearch
 
@@ -54,27 +54,21 @@ class PointCloud:
         points: Tensor,
         curve_order: Tensor | None = None,
         search: TreeSearch | BlockSearch | None = None,
+        search_dtype: torch.dtype = torch.float64,
     ) -> None:
         if curve_order is None:
             curve_order = torch.arange(len(points), device=points.device)
-        points = points.double().contiguous()
-        if search is None:
-            search = _search_among(points, torch.float64)
-        self.points = points
+        self.points = points.double().contiguous()
         self.curve_order = curve_order
-        self.search = search
+        self._search = search
+        self._search_dtype = search_dtype
         self._sample: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def from_points(cls, points: Array, name: str = "points") -> Self:
-        """Sort the points ``(n, D)`` of a user; clouds with nothing to estimate are refused.
-
-        Points on a GPU stay there if Triton serves it.
-        """
-        values, kind = points_tensor(points, name)
-        if not use_triton(kind.device):
-            return cls._sorted(values.cpu().double(), name)
-        return cls._sorted(values, name)
+        """Check the points ``(n, D)`` of a user, and sort them as ``from_tensor`` does."""
+        values, _ = points_tensor(points, name)
+        return cls.from_tensor(values, name)
 
     @classmethod
     def in_order(cls, points: Array, name: str = "points") -> Self:
@@ -83,18 +77,23 @@ class PointCloud:
         return cls(values.cpu())
 
     @classmethod
-    def on_cpu(cls, points: Array, name: str = "points") -> Self:
-        """The same, on the CPU wherever the points come from: as for meshes."""
-        values, _ = points_tensor(points, name)
-        return cls._sorted(values.cpu().double(), name)
+    def from_tensor(cls, values: Tensor, name: str = "points") -> Self:
+        """Sort points ``(n, D)`` that are checked; clouds with nothing to estimate are refused.
+
+        Points on a GPU stay there if Triton serves it.
+        """
+        if not use_triton(values.device):
+            values = values.cpu().double()
+        refuse_degenerate(values.double(), name)
+        return cls.along_curve(values)
 
     @classmethod
-    def _sorted(cls, values: Tensor, name: str) -> Self:
+    def along_curve(cls, values: Tensor) -> Self:
+        """Sort any points ``(n, D)``, coincident ones too."""
         exact = values.double()
-        refuse_degenerate(exact, name)
         curve_order = order_along_curve(exact)
         sorted_points = exact.index_select(0, curve_order)
-        return cls(sorted_points, curve_order, _search_among(sorted_points, values.dtype))
+        return cls(sorted_points, curve_order, search_dtype=values.dtype)
 
     def moved(self, points: Tensor) -> PointCloud:
         """The same cloud at other points ``(n, D)``, in the user's order; its neighbours are those
@@ -123,13 +122,21 @@ class PointCloud:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles leave out what is computed when it is first needed."""
-        return vars(self) | {"search": None, "_sample": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.search = _search_among(self.points.detach(), torch.float64)
+        return vars(self) | {"_search": None, "_search_dtype": torch.float64, "_sample": None}
 
     # Neighbours.
+
+    @property
+    def search(self) -> TreeSearch | BlockSearch:
+        """The search of the device, built when it is first needed; on GPUs in the precision of the
+        user's points."""
+        if self._search is None:
+            points = self.points.detach()
+            if use_triton(points.device):
+                self._search = BlockSearch.of(points, self._search_dtype)
+            else:
+                self._search = TreeSearch(points)
+        return self._search
 
     def nearest(self, k: int, rows: Any = None) -> tuple[Tensor, Tensor]:
         """Distances and indices ``(q, k)`` of the k nearest *other* points of some rows (default:
@@ -171,11 +178,7 @@ class PointCloud:
         if max_memory is None:
             max_memory = device_memory(self.device)
 
-        def allow(edges: float) -> None:
-            remedy = "Use a smaller eps, or fewer neighbors."
-            require_memory_for_edges(edges, dim=dim, remedy=remedy, max_memory=max_memory)
-
-        return self.search.ball_graph(radius, allow, dim=dim, max_memory=max_memory, rows=rows)
+        return self.search.ball_graph(radius, EdgeMemory(dim, max_memory), rows=rows)
 
     # The sample.
 
@@ -232,13 +235,6 @@ class PointCloud:
                 "np.unique(points, axis=0).",
                 DuplicatePointsWarning,
             )
-
-
-def _search_among(points: Tensor, dtype: torch.dtype) -> TreeSearch | BlockSearch:
-    """The search of the device of some points; on GPUs in the precision ``dtype``."""
-    if use_triton(points.device):
-        return BlockSearch.of(points, dtype)
-    return TreeSearch(points)
 
 
 def refuse_degenerate(points: Tensor, name: str = "points") -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arrays import host, positive
+from ..arrays import median, positive
 from ..errors import InvalidInputError, SuspiciousDataWarning, warn
 from ..transforms import outside_transforms
 from .cloud import PointCloud
@@ -212,11 +212,6 @@ def neighborhood_pca(
 def num_nearest(cloud: PointCloud, dim: int) -> int:
     """Nearest neighbours that determine a tangent space: ``2 d + 2``, or all there are."""
     return min(2 * dim + 2, len(cloud) - 1)
-
-
-def median(values: Tensor) -> float:
-    """The median, of an even number of values the mean of the two in the middle."""
-    return float(np.median(host(values)))
 
 
 def estimate_frames(

@@ -12,25 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from ..arrays import host
-from ..memory import require_memory
 from ..parallel import run_ranges
-
-
-def bytes_per_edge(dim: int) -> int:
-    """Peak memory of building a bundle and its Laplacian, per directed edge (measured for d = 2, 3,
-    5 and 8)."""
-    if dim <= 2:
-        return 80
-    return 48 + 16 * dim**2
-
-
-def require_memory_for_edges(
-    edges: float, *, dim: int, remedy: str, max_memory: float | None = None
-) -> None:
-    """Refuse a graph whose bundle of dimension ``dim`` would not fit, before anything is
-    allocated."""
-    what = f"a bundle with {edges:.3g} directed edges"
-    require_memory(edges * bytes_per_edge(dim), what, remedy, max_memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,13 +190,3 @@ def graph_from_pairs(points: Tensor, pairs: Tensor) -> NeighborGraph:
     arrays = [tensor.numpy() for tensor in (points, points, indptr, indices, distances)]
     run_ranges(edge_distances, n, *arrays)
     return NeighborGraph(indptr=indptr, indices=indices, distances=distances)
-
-
-def graph_of_lists(distances: Tensor, indices: Tensor) -> NeighborGraph:
-    """The directed graph of as many neighbours of each row, ``(m, k)``."""
-    rows, count = indices.shape
-    return NeighborGraph(
-        indptr=torch.arange(rows + 1, device=indices.device) * count,
-        indices=indices.flatten().int(),
-        distances=distances.flatten(),
-    )

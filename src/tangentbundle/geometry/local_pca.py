@@ -24,7 +24,7 @@ from ..errors import RankDeficientError
 from ..parallel import run_ranges
 from .block_search import CHUNK, CPU_CHUNK
 from .cloud import first_of
-from .graph import NeighborGraph, graph_of_lists
+from .graph import NeighborGraph
 from .kernels import Biweight
 from .small_matrices import JACOBI_SIZE, TINY, lapack, leading, orthonormal
 
@@ -350,3 +350,13 @@ def pca_of_nearest(
     reach = REACH_OF_NEAREST * distances[:, -1].clamp_min(TINY)
     graph = graph_of_lists(distances, indices)
     return local_pca(points, graph, reach, centers=centers, num_axes=num_axes, center=center)
+
+
+def graph_of_lists(distances: Tensor, indices: Tensor) -> NeighborGraph:
+    """The directed graph of as many neighbours of each row, ``(m, k)``."""
+    rows, count = indices.shape
+    return NeighborGraph(
+        indptr=torch.arange(rows + 1, device=indices.device) * count,
+        indices=indices.flatten().int(),
+        distances=distances.flatten(),
+    )

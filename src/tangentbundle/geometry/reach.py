@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import AccuracyWarning, warn
-from .balls import Balls
+from .balls import Balls, Neighborhoods
 from .cloud import PointCloud
 from .sampled_neighbors import SampledNeighbors
 
@@ -23,10 +23,6 @@ RADIUS_STEP = 1.2
 PERPENDICULAR = 2**0.5
 r"""Radius times curvature at which tangent spaces at both ends of the radius are perpendicular: the
 chord of a right angle. There is no transport between them."""
-
-SHEET_MARGIN = 0.98
-"""Share of the least distance to another sheet, among sampled points, that a ball may reach: others
-are nearer."""
 
 MAX_CHORD_NUMBERS = 2**23
 """Coordinates of chords that are compared at once."""
@@ -111,8 +107,8 @@ class Reach:
     @classmethod
     def of(cls, cloud: PointCloud, dim: int, neighbors: int) -> Reach:
         """Compare up to ``neighbors`` neighbours of the points of a cloud."""
-        sample = SampledNeighbors.of(cloud, neighbors)
         counts = candidate_neighbors(neighbors, len(cloud), dim)
+        sample = SampledNeighbors.of(cloud, neighbors)
         radii = np.median(sample.distances[:, counts - 1], axis=0) * (1 + 1e-6)
         bends = np.zeros((len(counts), len(sample)))
         layered = np.zeros((len(counts), len(sample)), dtype=bool)
@@ -120,10 +116,10 @@ class Reach:
             chunk_rows = max(1, MAX_CHORD_NUMBERS // (neighbors * cloud.ambient_dim))
             for start in range(0, len(sample), chunk_rows):
                 chunk = slice(start, start + chunk_rows)
-                neighborhoods = sample.neighborhoods(cloud, chunk)
+                neighborhoods = Neighborhoods.of(cloud, sample, chunk)
                 for size, radius in enumerate(radii):
                     balls = Balls.of_radius(cloud, neighborhoods, radius=radius, dim=dim)
-                    bends[size, chunk] = bends_of_balls(balls, radius)
+                    bends[size, chunk] = balls.bends(radius)
                     layered[size, chunk] = balls.on_two_layers()
         return cls(
             dim=dim, neighbors=counts, radii=radii, bends=bends, layered=layered.mean(axis=1)
@@ -194,13 +190,3 @@ class Reach:
                 "close, for results to be trusted; give more points.",
                 AccuracyWarning,
             )
-
-
-def bends_of_balls(balls: Balls, radius: float) -> np.ndarray:
-    """Radius times curvature ``(m,)``; infinite where a ball reaches another sheet.
-
-    Chords up to half of the radius do not count: noise makes short chords steep.
-    """
-    sheets = balls.sheet_distances()
-    reaches_sheet = (sheets > radius / 2) & (SHEET_MARGIN * sheets <= radius)
-    return np.where(reaches_sheet.any(axis=1), np.inf, radius * balls.curvatures())

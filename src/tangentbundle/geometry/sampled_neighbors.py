@@ -51,33 +51,3 @@ class SampledNeighbors:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def neighborhoods(self, cloud: PointCloud, part: slice) -> Neighborhoods:
-        """The neighbourhoods of consecutive sampled points."""
-        indices = self.indices[part]
-        centers = cloud.at(self.rows[part])
-        chords = cloud.at(indices) - centers[:, None]
-        return Neighborhoods(centers, chords, distances=self.distances[part], indices=indices)
-
-
-@dataclass(frozen=True, eq=False)
-class Neighborhoods:
-    """Points ``centers`` (m, D) with ``chords`` (m, k, D) to their k nearest other points.
-
-    ``distances`` (m, k) are the lengths of the chords, nearest first, and ``indices`` (m, k) the
-    points at their ends.
-    """
-
-    centers: np.ndarray
-    chords: np.ndarray
-    distances: np.ndarray
-    indices: np.ndarray
-
-    def nearest(self, k: int) -> Neighborhoods:
-        """The same with the k nearest points alone."""
-        return Neighborhoods(
-            self.centers,
-            self.chords[:, :k],
-            distances=self.distances[:, :k],
-            indices=self.indices[:, :k],
-        )

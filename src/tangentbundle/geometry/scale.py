@@ -20,8 +20,9 @@ import numpy as np
 
 from ..arrays import positive, positive_integer
 from ..errors import InvalidInputError, IsolatedPointsError, Remedy, TooFewPointsError
+from ..memory import EdgeMemory
 from .cloud import PointCloud
-from .graph import NeighborGraph, require_memory_for_edges
+from .graph import NeighborGraph
 from .reach import Reach, least_neighbors
 from .sampled_neighbors import SampledNeighbors
 from .widening import widened_radius
@@ -174,8 +175,7 @@ class NeighborCount(Scale):
 
     def radius(self, cloud: PointCloud, dim: int, *, max_memory: float | None = None) -> float:
         edges = min(self.k, len(cloud)) * float(len(cloud))
-        remedy = "Ask for fewer neighbors."
-        require_memory_for_edges(edges, dim=dim, remedy=remedy, max_memory=max_memory)
+        EdgeMemory(dim, max_memory).require(edges, "Ask for fewer neighbors.")
         radius = radius_for_neighbors(cloud, self.k)
         if radius == 0.0:
             raise TooFewPointsError(
@@ -194,6 +194,20 @@ class NeighborCount(Scale):
     ) -> tuple[NeighborGraph, float]:
         radius = self.radius(cloud, dim, max_memory=max_memory)
         graph = cloud.within(radius, dim=dim, max_memory=max_memory)
+        refuse_isolated(cloud, graph, radius)
+        return graph, radius**2
+
+    def joined_ball_graph(
+        self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
+    ) -> tuple[NeighborGraph, float]:
+        """The same, with balls up to twice as wide where that connects pieces of the graph."""
+        radius = self.radius(cloud, dim, max_memory=max_memory)
+        graph = cloud.within(radius, dim=dim, max_memory=max_memory)
+        if graph.num_components > 1:
+            wider = widened_radius(cloud, graph, radius=radius, dim=dim, neighbors=self.k)
+            if wider > radius:
+                radius = wider * (1 + 1e-9)
+                graph = cloud.within(radius, dim=dim, max_memory=max_memory)
         refuse_isolated(cloud, graph, radius)
         return graph, radius**2
 
@@ -233,15 +247,7 @@ class Automatic(Scale):
         self, cloud: PointCloud, dim: int, *, max_memory: float | None = None
     ) -> tuple[NeighborGraph, float]:
         count = self.neighbor_count(cloud, dim)
-        radius = count.radius(cloud, dim, max_memory=max_memory)
-        graph = cloud.within(radius, dim=dim, max_memory=max_memory)
-        if graph.num_components > 1:
-            wider = widened_radius(cloud, graph, radius=radius, dim=dim, neighbors=count.k)
-            if wider > radius:
-                radius = wider * (1 + 1e-9)
-                graph = cloud.within(radius, dim=dim, max_memory=max_memory)
-        refuse_isolated(cloud, graph, radius)
-        return graph, radius**2
+        return count.joined_ball_graph(cloud, dim, max_memory=max_memory)
 
 
 def scale_from(eps: float | None, neighbors: int | None) -> Scale:

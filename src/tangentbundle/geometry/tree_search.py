@@ -18,9 +18,9 @@ from numba import njit
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from ..memory import memory_limit
+from ..memory import EdgeMemory
 from ..parallel import num_threads, run_ranges
-from .graph import NeighborGraph, bytes_per_edge, edge_distances
+from .graph import NeighborGraph, edge_distances
 from .ordering import principal_coordinates
 
 MAX_SEARCHED_DIMENSIONS = 8
@@ -87,24 +87,21 @@ class TreeSearch:
     def ball_graph(
         self,
         radius: float,
-        allow: Callable[[float], None],
+        memory: EdgeMemory,
         *,
-        dim: int,
-        max_memory: float | None,
         rows: slice | None,
     ) -> NeighborGraph:
-        """The graph of all pairs at most ``radius`` apart; ``allow`` is asked before edges are
-        allocated.
+        """The graph of all pairs at most ``radius`` apart, which must fit in the memory.
 
         Where the complete graph would not fit, the edges are estimated first.
         """
         all_pairs = float(len(self.points)) ** 2
-        if rows is None and bytes_per_edge(dim) * all_pairs > memory_limit(max_memory):
-            allow(self._expected_edges(radius))
+        if rows is None and not memory.holds(all_pairs):
+            memory.require(self._expected_edges(radius))
         boxed = self.points
         if self._is_turned:
             boxed = self.tree.data[:, :MAX_SEARCHED_DIMENSIONS]
-        indptr, indices, distances = ball_edges(self.points, boxed, radius, allow, rows)
+        indptr, indices, distances = ball_edges(self.points, boxed, radius, memory.require, rows)
         return NeighborGraph(
             indptr=torch.from_numpy(indptr),
             indices=torch.from_numpy(indices),

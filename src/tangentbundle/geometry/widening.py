@@ -10,11 +10,10 @@ from scipy.spatial import cKDTree
 
 from ..arrays import host
 from ..memory import memory_limit
-from .balls import STEEP_COSINE
+from .balls import SHEET_MARGIN, STEEP_COSINE
 from .cloud import PointCloud
 from .graph import NeighborGraph
 from .local_pca import pca_of_nearest
-from .reach import SHEET_MARGIN
 from .sampled_neighbors import SampledNeighbors
 from .tree_search import CHUNK_ROWS
 
