@@ -9,9 +9,16 @@ import torch
 from spaces import DTYPES, SIZE, SPACES
 
 import tangentbundle as tb
+from tangentbundle.errors import RankDeficientError
 from tangentbundle.estimators.tangents import TangentSpaces
 from tangentbundle.geometry import cloud as cloud_module
 from tangentbundle.geometry import local_pca as pca_module
+from tangentbundle.geometry.frame_signs import (
+    determinants_along_edges,
+    facing_edges,
+    signs_along_edges,
+    tree_signs,
+)
 from tangentbundle.geometry.local_pca import with_stated_signs
 
 pytestmark = pytest.mark.filterwarnings("ignore::tangentbundle.errors.TangentBundleWarning")
@@ -113,3 +120,38 @@ def test_rounding_does_not_decide_between_entries_of_equal_size(dtype):
 def test_analyses_without_axes_have_no_signs():
     assert with_stated_signs(torch.zeros(5, 3, 0)).shape == (5, 3, 0)
     assert not with_stated_signs(torch.zeros(5, 3, 2)).any()
+
+
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_estimators_have_the_frames_of_a_bundle_but_for_signs(space):
+    points = space.sample(SIZE[space.dim], seed=0)
+    frames = TangentSpaces.of(points, space.dim).frames
+    bundle = tb.TangentBundle.from_points(points, dim=space.dim)
+    np.testing.assert_array_equal(np.abs(frames), np.abs(bundle.frames))
+
+
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+@pytest.mark.parametrize("least", [0.0, 0.8])
+def test_signs_that_agree_are_those_of_a_spanning_tree(space, least):
+    bundle = tb.TangentBundle.from_points(space.sample(SIZE[space.dim], seed=0), dim=space.dim)
+    det = determinants_along_edges(bundle.tangent_frames.matrices, bundle.sorted_graph)
+    edges = facing_edges(bundle.sorted_graph, det, least)
+    assert torch.equal(signs_along_edges(edges), tree_signs(edges))
+
+
+def test_estimators_refuse_perpendicular_tangent_spaces_as_bundles_do():
+    side = np.arange(40.0)
+    corner = np.concatenate([np.c_[side, 0 * side], np.c_[0 * side, 1 + side]])
+    messages = []
+    for build in (tb.TangentBundle.from_points, TangentSpaces.of):
+        with pytest.raises(RankDeficientError, match="perpendicular directions") as caught:
+            build(corner, dim=1)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.filterwarnings("error::tangentbundle.errors.TangentBundleWarning")
+def test_estimators_do_not_warn_of_scales():
+    pieces = [tb.manifolds.Sphere(2).sample(300, seed=0) + 9.0 * k for k in range(2)]
+    points = np.concatenate([*pieces, pieces[0][:50]])
+    assert TangentSpaces.of(points, 2).oriented
