@@ -356,6 +356,34 @@ def test_markers_of_speed_and_direction_are_missing(folder, suffix):
     assert len(found) == 37 and found["wspd [m/s]"].max() < 6
 
 
+@pytest.mark.parametrize("suffix", ["csv", "nc"])
+def test_a_marker_of_speed_is_missing_in_all_directions(folder, suffix):
+    """In knots the components of 999 are above 500 m/s only towards east, west, north or south."""
+    lat, lon = np.linspace(-60, 60, 40), np.linspace(0, 300, 40)
+    speed = np.where(np.arange(40) % 4 == 0, 999.0, 5.0)
+    table = pd.DataFrame({"lat": lat, "lon": lon, "wspd [kn]": speed, "wdir [deg]": lon})
+    table.to_csv("wind.csv", index=False)
+    columns = {name.split()[0]: ("point", table[name]) for name in table}
+    xr.Dataset(columns).assign(wspd=columns["wspd"] + ({"units": "knots"},)).to_netcdf("wind.nc")
+    options = ("--wind", "wspd,wdir", "--heat", 0.001, "--drop-missing")
+    run("filter", f"wind.{suffix}", *options, "-o", "a.csv")
+    assert len(pd.read_csv("a.csv")) == 30
+    table = table.rename(columns={"wspd [kn]": "wspd"})
+    table.to_csv("wind.csv", index=False)
+    assert "10 values of wspd are 999" in run("inspect", "wind.csv").stderr
+
+
+@pytest.mark.parametrize("marker", [-99.0, 99.9, 99.99])
+def test_markers_of_two_nines_are_said(folder, marker):
+    table = pd.read_csv("stations.csv")
+    table.loc[::5, ["u", "v"]] = marker
+    table.to_csv("marked.csv", index=False)
+    assert f"values of u are {marker:g}, all others" in run("inspect", "marked.csv").stderr
+    table.loc[::5, ["u", "v"]] = 36.0
+    table.to_csv("marked.csv", index=False)
+    assert "values of u are" not in run("inspect", "marked.csv").stderr
+
+
 def test_units_of_datasets_stay_in_tables(folder):
     run("filter", "series.nc", "--select", "time=1982-01-16", "--heat", 0.001, "-o", "a.csv")
     with xr.open_dataset("series.nc") as ds:

@@ -299,6 +299,37 @@ def test_known_uneven_noise_helps():
     assert error(model.fit(points, noisy, noise_std=size), points, clean) < 0.3 * plain
 
 
+@pytest.mark.parametrize("noisy_rows", [[9], list(range(1, 120, 2))], ids=["one", "half"])
+@pytest.mark.parametrize("size", [1.0, 50.0, 1e6])
+def test_vectors_known_to_be_noise_change_little(noisy_rows, size):
+    """Fields, standard deviations and the share off the tangent spaces are as without them."""
+    torus = Torus()
+    points = torus.sample(120, seed=1)
+    places = torus.sample(40, seed=2)
+    is_noisy = np.isin(np.arange(120), noisy_rows)
+    levels = np.where(is_noisy, size, 0.1)
+    noise = np.random.default_rng(1).standard_normal(points.shape)
+    vectors = torus.tangent_field(points) + levels[:, None] * noise
+    all_of_them = FieldInterpolator(dim=2).fit(points, vectors, levels)
+    without = FieldInterpolator(dim=2).fit(points[~is_noisy], vectors[~is_noisy], 0.1)
+    clean = torus.tangent_field(places)
+    assert error(all_of_them, places, clean) < 4 * error(without, places, clean)
+    std = all_of_them.predict(places, return_std=True)[1]
+    std_without = without.predict(places, return_std=True)[1]
+    assert 0.4 < std.mean() / std_without.mean() < 4
+    assert all_of_them.normal_share_ == pytest.approx(without.normal_share_, abs=0.1)
+
+
+def test_means_of_neighbors_leave_out_vectors_known_to_be_noise():
+    points = SPHERE.sample(100, seed=0)
+    clean = SPHERE.gradient_field(points, 2)
+    levels = np.where(np.arange(100) == 7, 1e6, 0.0)
+    vectors = clean + levels[:, None]
+    model = FieldInterpolator(NeighborMean(4), manifold=SPHERE).fit(points, vectors, levels)
+    near = points[[7]]
+    assert np.abs(model.predict(near) - clean[[7]]).max() < np.abs(clean).max()
+
+
 def test_a_known_manifold_is_not_worse_than_estimated_planes():
     points, new = SPHERE.sample(100, seed=0), SPHERE.sample(100, seed=1)
     field = SPHERE.gradient_field(points, 3)

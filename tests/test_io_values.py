@@ -250,7 +250,7 @@ def test_speeds_that_no_wind_has_are_missing(suffix, marker, tmp_path):
     never_a_number(lambda: read_field(path), dropped=False)
     field = read_field(path, Request(drop_missing=True))
     assert len(field.space) == 23 and any(
-        isinstance(note, MissingValuesNote) and "2 values above 500 m/s" in note.problem
+        isinstance(note, MissingValuesNote) and "1 vectors above 500 m/s" in note.problem
         for note in field.notes
     )
 

@@ -110,7 +110,7 @@ def test_why_numbers_are_missing_is_a_kind_of_note(tmp_path):
     assert not any(isinstance(note, MissingValuesNote) for note in read_field(path, request).notes)
     frame.loc[3, "u missing [m/s]"] = 1e20
     frame.to_csv(path, index=False)
-    with pytest.raises(NonFiniteError, match=r"\(1 values above 500 m/s cannot be wind[^)]*\)\."):
+    with pytest.raises(NonFiniteError, match=r"\(1 vectors above 500 m/s cannot be wind[^)]*\)\."):
         read_field(path, request)
 
 

@@ -82,20 +82,24 @@ def speed_direction(wind: Iterable[Any], unit: str = "degree") -> tuple[Any, Any
 
 
 def without_impossible(values: np.ndarray, unit: str, notes: list[Note]) -> np.ndarray:
-    """Wind with NaN for components above ``MAX_SPEED``."""
+    """Wind ``(..., 2)`` with NaN for vectors faster than ``MAX_SPEED``.
+
+    A marker that stood for a speed has a direction: its components may be below the limit.
+    """
     factor = conversion(unit, "m/s")
     if not factor:
         return values
-    is_impossible = np.abs(values) * factor > MAX_SPEED
+    speeds = np.hypot.reduce(np.nan_to_num(values.astype(float), nan=0.0), axis=-1)
+    is_impossible = speeds * factor > MAX_SPEED
     if not is_impossible.any():
         return values
     count = int(is_impossible.sum())
     notes.append(
         MissingValuesNote(
-            f"{count} values above {MAX_SPEED:g} m/s cannot be wind and count as missing"
+            f"{count} vectors above {MAX_SPEED:g} m/s cannot be wind and count as missing"
         )
     )
-    return np.where(is_impossible, np.nan, values)
+    return np.where(is_impossible[..., None], np.nan, values)
 
 
 def northward_names(name: str) -> list[str]:

@@ -431,7 +431,7 @@ def denoise(
         names += [f"{name}_std" for name in fields.names]
     first = fields.ds[fields.names[0]]
     second = fields.ds[fields.names[1]]
-    has_data = (abs(first) <= fields.limit) & (abs(second) <= fields.limit)
+    has_data = np.hypot(first, second) <= fields.limit
     variables = {}
     for name in names:
         variable = denoised[name].where(has_data).transpose(*first.dims)

@@ -93,7 +93,7 @@ class GridFields:
 
     @property
     def limit(self) -> float:
-        """Components above this mark missing values."""
+        """Vectors longer than this mark missing values."""
         factor = conversion(self.unit, "m/s")
         if not factor:
             return MAX_VALUE
@@ -109,7 +109,7 @@ class GridFields:
 class ComponentReader:
     """Turns components in the cells of a grid into tangent coordinates at its points.
 
-    A vector is missing if one of its components is NaN, or larger than ``limit``.
+    A vector is missing if one of its components is NaN, or if it is longer than ``limit``.
     """
 
     grid: Grid
@@ -120,7 +120,7 @@ class ComponentReader:
         """Arrays ``(t, *grid.shape)``, one for each component, to coordinates ``(t, n, 2)``, NaN
         where data are missing."""
         values = np.stack(components, axis=-1).astype(self.dtype)
-        is_valid = (np.abs(values) <= self.limit).all(axis=-1)
+        is_valid = np.hypot.reduce(values, axis=-1) <= self.limit
         values[~is_valid] = np.nan
         return self.grid.to_coordinates(values)
 

@@ -20,7 +20,7 @@ from .defaults import default_models
 from .history import History
 from .inputs import validated, validated_points
 from .left_out import LeftOut, noise_across_manifold
-from .observations import Observations, Places, known_variances
+from .observations import Observations, Places, known_variances, precision_weights
 from .prediction import Model, Prediction
 from .spectral import SpectralFilter
 from .stacking import Mixture, Stack
@@ -61,10 +61,13 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
             np.concatenate([points, further_points]), self.dim, self.manifold
         )
         self.frames_ = self.spaces_.frames[: len(points)]
-        self.normal_share_ = check_tangent(vectors, np.einsum("nij,ni->nj", self.frames_, vectors))
+        known_noise = known_variances(noise_std, len(points), 1.0)
+        weights = precision_weights(vectors, known_noise)
+        coordinates = np.einsum("nij,ni->nj", self.frames_, vectors)
+        self.normal_share_ = check_tangent(vectors, coordinates, weights)
         self.center_ = points.mean(axis=0)
         self.unit_ = float(np.sqrt(points.var(axis=0).sum())) or 1.0
-        self.scale_ = float(np.sqrt(np.mean(np.square(vectors)))) or 1.0
+        self.scale_ = float(np.sqrt(np.mean(weights[:, None] * np.square(vectors)))) or 1.0
         observations = self._observations(points, vectors, noise_std, history)
         model = self._model(observations)
         with one_thread():

@@ -60,8 +60,13 @@ class Bases(ABC):
     def ambient(self, coordinates: np.ndarray) -> np.ndarray:
         """``B c (n, D)`` of coordinates ``(n, p)``."""
 
-    def angle_variances(self, coordinates: np.ndarray, noise: float) -> np.ndarray:
-        """Variances ``(p,)`` of the angles by which the bases are off because vectors are noisy."""
+    def angle_variances(
+        self, coordinates: np.ndarray, weights: np.ndarray, noise: np.ndarray
+    ) -> np.ndarray:
+        """Variances ``(p,)`` of the angles by which the bases are off because vectors are noisy.
+
+        Coordinates ``(n, p)`` have such weights and such variances of the noise ``(n,)``.
+        """
         return np.zeros(self.dim)
 
 
@@ -96,11 +101,15 @@ class AmbientAxes(Bases):
     def ambient(self, coordinates: np.ndarray) -> np.ndarray:
         return coordinates @ self.matrices.T
 
-    def angle_variances(self, coordinates: np.ndarray, noise: float) -> np.ndarray:
+    def angle_variances(
+        self, coordinates: np.ndarray, weights: np.ndarray, noise: np.ndarray
+    ) -> np.ndarray:
         if not self.fitted or self.dim == self.ambient_dim:
             return np.zeros(self.dim)
-        signal = np.maximum(np.square(coordinates).mean(axis=0), JITTER)
-        return noise**2 / (len(coordinates) * signal)
+        count = len(coordinates)
+        signal = np.maximum(weights @ np.square(coordinates) / count, JITTER)
+        noise_of_mean = np.square(weights) @ noise / count**2
+        return noise_of_mean / signal
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +171,9 @@ class PrincipalAxes(Directions):
         vectors = observations.vectors
         n, D = vectors.shape
         enough_vectors = n >= 5 * D * (D - 1)
-        rows = vectors if enough_vectors else observations.points
+        rows = observations.points
+        if enough_vectors:
+            rows = np.sqrt(observations.weights_of_axes)[:, None] * vectors
         axes = np.ascontiguousarray(np.linalg.svd(rows, full_matrices=False)[2].T)
         return axes_of_signal(axes, observations, fitted=enough_vectors)
 
@@ -198,10 +209,14 @@ def axes_of_signal(
     """
     n, D = observations.vectors.shape
     components = observations.vectors @ axes
+    weights = observations.weights
     nearest = observations.tree.query(observations.points, k=2)[1][:, 1]
-    energy = np.square(components).sum(axis=0)
-    agreement = (components * components[nearest]).sum(axis=0) / np.maximum(energy, 1e-300)
-    error = max(3.0, np.sqrt(2 * np.log(D))) / np.sqrt(n)
+    weights_of_pairs = weights * weights[nearest]
+    products = weights_of_pairs @ (components * components[nearest])
+    agreement = products / np.maximum(weights_of_pairs @ np.square(components), 1e-300)
+    pairs = weights_of_pairs.sum() ** 2 / np.square(weights_of_pairs).sum()
+    error = max(3.0, np.sqrt(2 * np.log(D))) / np.sqrt(pairs)
+    energy = weights @ np.square(components)
     least_agreement = min(error, 0.5 - error)
     is_signal = (agreement > least_agreement) & (energy > JITTER * n)
     is_signal[np.argmax(agreement * energy)] = True
@@ -242,15 +257,14 @@ class FieldInBases:
     @cached_property
     def variance_across(self) -> float:
         """The mean square of each component across the bases."""
-        return _component_variance(self.across, self.bases)
+        return _component_variance(self.across, self.bases, self.observations.weights)
 
     @cached_property
     def variance_across_elsewhere(self) -> float:
         """The same across bases made without the point itself, as those at new points are."""
         bases = self.bases.at_places(self.observations.places_left_out)
-        return _component_variance(
-            self.vectors - bases.ambient(bases.coordinates(self.vectors)), bases
-        )
+        across = self.vectors - bases.ambient(bases.coordinates(self.vectors))
+        return _component_variance(across, bases, self.observations.weights)
 
     @property
     def measured_across(self) -> bool:
@@ -284,12 +298,13 @@ class FieldInBases:
         return self.sites(self.observations.points[index], self.bases.at(index))
 
 
-def _component_variance(across: np.ndarray, bases: Bases) -> float:
-    """The mean square of each of the D - p components of ``across`` ``(n, D)``."""
+def _component_variance(across: np.ndarray, bases: Bases, weights: np.ndarray) -> float:
+    """The mean square of each of the D - p components of ``across`` ``(n, D)``, with weights
+    ``(n,)`` of mean one."""
     components = bases.ambient_dim - bases.dim
     if components == 0:
         return 0.0
-    return float(np.square(across).sum() / (len(across) * components))
+    return float(weights @ np.square(across).sum(axis=1)) / (len(across) * components)
 
 
 def as_tensor(array: np.ndarray) -> Tensor:

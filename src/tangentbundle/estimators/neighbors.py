@@ -38,7 +38,8 @@ def _left_out_error(posterior: NeighborPosterior) -> float:
     errors = posterior.left_out(index).mean - observations.vectors[index]
     if observations.exact:
         errors = np.einsum("mda,md->ma", observations.frames[index], errors)
-    return float(np.square(errors).mean())
+    squares = np.square(errors).mean(axis=1)
+    return float(np.average(squares, weights=observations.weights[index]))
 
 
 @dataclass(eq=False)
@@ -73,15 +74,26 @@ class NeighborPosterior(Posterior):
         own = nearest == index[:, None]
         own[~own.any(axis=1), -1] = True  # many coincident points
         others = nearest[~own].reshape(len(index), -1)
-        return GaussianPrediction.isotropic(self._means(others), self.variance)
+        return GaussianPrediction.isotropic(self._means(others), self._variances_left_out(index))
+
+    def _variances_left_out(self, index: np.ndarray) -> np.ndarray | float:
+        """Those of measurements ``(m,)``, each with its own noise where it is known."""
+        noise = self.observations.noise
+        if noise is None:
+            return self.variance
+        without_noise = max(self.variance - self.observations.weighted_noise, 0.0)
+        return without_noise + noise[index]
 
     def _means(self, index: np.ndarray) -> np.ndarray:
-        """Mean vectors ``(m, D)`` over rows of indices ``(m, k)``, without an array of size m k
-        D."""
+        """Weighted mean vectors ``(m, D)`` over rows of indices ``(m, k)``, without an array of all
+        vectors ``(m, k, D)``."""
         total = np.zeros((len(index), self.observations.vectors.shape[1]))
+        total_weights = np.zeros((len(index), 1))
         for column in index.T:
-            total += self.observations.vectors[column]
-        return total / index.shape[1]
+            weights = self.observations.weights[column, None]
+            total += weights * self.observations.vectors[column]
+            total_weights += weights
+        return total / total_weights
 
     def _nearest(self, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         distances, index = self.observations.tree.query(points, k=count)

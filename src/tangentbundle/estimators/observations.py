@@ -26,6 +26,9 @@ everywhere, whose errors agree."""
 COMPARED_CELL = 64
 """Points of such a cell."""
 
+SIGNAL_CANDIDATES = 100
+"""Variances of a component of the field among which the likeliest is chosen."""
+
 
 @dataclass(frozen=True, eq=False)
 class Places:
@@ -45,7 +48,7 @@ class Observations:
     """A vector field at points: the only input of a model.
 
     Points have root mean square distance one from their centre, which is zero; vectors root mean
-    square component one.
+    square component one, weighted by ``weights``.
     """
 
     points: np.ndarray  # (n, D)
@@ -69,14 +72,39 @@ class Observations:
         return self.frames.shape[2]
 
     @cached_property
+    def weights(self) -> np.ndarray:
+        """How much each vector counts in means over all ``(n,)``, see ``precision_weights``."""
+        return precision_weights(self.vectors, self.noise)
+
+    @cached_property
+    def weighted_noise(self) -> float:
+        """The weighted mean of the known variances of the noise; zero if none are known."""
+        if self.noise is None:
+            return 0.0
+        return float(np.mean(self.weights * self.noise))
+
+    @cached_property
+    def weights_of_axes(self) -> np.ndarray:
+        r"""How much each vector counts for the axes of all ``(n,)``.
+
+        To tell axes of the field from those of noise alone, the best weights are
+        :math:`1 / (\sigma_i^2 (s^2 + \sigma_i^2))` (Hong, Yang, Fessler and Balzano, 2023). The
+        noise counts as at least :math:`1 / n^2` of the field.
+        """
+        if self.noise is None:
+            return self.weights
+        weights = self.weights / (self.noise + 1 / len(self.points) ** 2)
+        return weights / weights.mean()
+
+    @cached_property
     def normal_variance(self) -> float:
         """The mean square of each component of the vectors normal to the tangent spaces."""
         n, D, d = self.frames.shape
         if d == D:
             return 0.0
         tangent = np.einsum("nda,nd->na", self.frames, self.vectors)
-        squares = np.square(self.vectors).sum() - np.square(tangent).sum()
-        return float(max(squares, 0.0)) / (n * (D - d))
+        squares = np.square(self.vectors).sum(axis=1) - np.square(tangent).sum(axis=1)
+        return max(float(self.weights @ squares), 0.0) / (n * (D - d))
 
     @property
     def measured_dim(self) -> int:
@@ -138,6 +166,44 @@ def evenly(items: list[Any], count: int) -> list[Any]:
     if len(items) <= count:
         return items
     return [items[k] for k in np.linspace(0, len(items) - 1, count).round().astype(int)]
+
+
+def precision_weights(vectors: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+    r"""Weights ``(n,)`` of vectors ``(n, D)`` in means over all, of mean one.
+
+    They are the inverse variances :math:`1 / (s^2 + \sigma_i^2)` of a component, with the known
+    noise :math:`\sigma_i^2` ``(n,)`` and the variance :math:`s^2` of the field: a vector that is
+    known to be noise alone says nothing about the field.
+
+    >>> precision_weights(np.array([[1.0], [-1.0], [900.0]]), np.array([0.0, 0.0, 1e6])).round(3)
+    array([1.5, 1.5, 0. ])
+    """
+    count = len(vectors)
+    if noise is None or noise.min() == noise.max():
+        return np.ones(count)
+    signal_variance = likeliest_signal_variance(vectors, noise)
+    if signal_variance == 0.0:
+        return np.ones(count)
+    precisions = 1 / (signal_variance + noise)
+    return precisions / precisions.mean()
+
+
+def likeliest_signal_variance(vectors: np.ndarray, noise: np.ndarray) -> float:
+    """The variance of a component of a field with which vectors ``(n, D)`` of independent normal
+    components and known noise ``(n,)`` are most probable."""
+    squares = np.square(vectors).mean(axis=1)
+    positive = squares[squares > 0]
+    if not len(positive):
+        return 0.0
+    best_variance = 0.0
+    best_loss = np.inf
+    for candidate in np.geomspace(positive.min(), positive.max(), SIGNAL_CANDIDATES):
+        variances = candidate + noise
+        loss = float((np.log(variances) + squares / variances).sum())
+        if loss < best_loss:
+            best_variance = float(candidate)
+            best_loss = loss
+    return best_variance
 
 
 def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:

@@ -71,6 +71,10 @@ class GaussianPosterior(Posterior):
         else:
             self.noise = float(np.sqrt(known.mean()))
             self.noise_variances = known
+        # mean squares across the bases, from which it is subtracted, are weighted, too
+        self._weighted_noise = self.noise**2
+        if known is not None:
+            self._weighted_noise = self.data.observations.weighted_noise
         self.noise_across = min(self.noise**2, self.data.variance_across)
         self.noise_along = self.noise**2 - self._variance_of_positions
 
@@ -95,7 +99,9 @@ class GaussianPosterior(Posterior):
         if not self.data.bases.across_is_noise:
             field_across, across[observed] = self._across_where_observed(nearest[observed])
             mean[observed] += field_across
-        angles = self.data.bases.angle_variances(self.data.values, self.noise)
+        angles = self.data.bases.angle_variances(
+            self.data.values, observations.weights_of_axes, self.noise_variances
+        )
         across += np.square(values) @ angles
         if observations.history is not None:
             mean = mean + observations.history.mean(places.points)
@@ -125,7 +131,7 @@ class GaussianPosterior(Posterior):
         """Of each component of the field across the bases, where nothing was observed."""
         if self.data.bases.across_is_noise:
             return 0.0
-        return max(self.data.variance_across_elsewhere - self.noise**2, 0.0)
+        return max(self.data.variance_across_elsewhere - self._weighted_noise, 0.0)
 
     def _across_where_observed(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean ``(m, D)`` and variances ``(m,)`` of the field across the bases at observations,
@@ -149,7 +155,7 @@ class GaussianPosterior(Posterior):
         self._for_each_system(self.neighborhoods.group_of[index], leave_out_rows)
         history_mean = observations.vectors[index] - self.data.vectors[index]
         mean = bases.ambient(self.data.values[index] - errors)
-        across = np.full(len(index), self.data.variance_across)
+        across = self._across_left_out(self.data.variance_across, index)
         prediction = GaussianPrediction(mean, bases, blocks, across)
         if not self.data.bases.across_is_noise:
             prediction = self._in_bases_elsewhere(prediction, index)
@@ -157,13 +163,21 @@ class GaussianPosterior(Posterior):
             prediction.mean + history_mean, prediction.bases, prediction.blocks, prediction.across
         )
 
+    def _across_left_out(self, mean_variance: float, index: np.ndarray) -> np.ndarray:
+        """Variances ``(m,)`` of measurements across the bases, each with its own noise in the place
+        of the mean one."""
+        if self._weighted_noise == 0.0:
+            return np.full(len(index), mean_variance)
+        share = min(mean_variance / self._weighted_noise, 1.0)
+        return mean_variance + share * (self.noise_variances[index] - self._weighted_noise)
+
     def _in_bases_elsewhere(
         self, prediction: GaussianPrediction, index: np.ndarray
     ) -> GaussianPrediction:
         """Along bases that are made from the other points, as at a new point."""
         frames = self.data.observations.places_left_out.frames[index]
         projected = prediction.tangent(frames)
-        across = np.full(len(index), self.data.variance_across_elsewhere)
+        across = self._across_left_out(self.data.variance_across_elsewhere, index)
         return GaussianPrediction(projected.mean, projected.bases, projected.blocks, across)
 
     def _left_out_errors(

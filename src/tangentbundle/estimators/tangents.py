@@ -298,12 +298,13 @@ def exact_frames(manifold: Manifold, points: np.ndarray, share: float = 0.1) -> 
     return manifold.frames(points)
 
 
-def check_tangent(y: np.ndarray, coordinates: np.ndarray) -> float:
-    """The share of the vectors' energy off the tangent spaces; refused if nothing else is left."""
-    total = float(np.square(y).sum())
+def check_tangent(y: np.ndarray, coordinates: np.ndarray, weights: np.ndarray) -> float:
+    """The share of the energy of vectors ``(n, D)`` off the tangent spaces, with weights ``(n,)``;
+    refused if nothing else is left."""
+    total = float(weights @ np.square(y).sum(axis=1))
     share = 0.0
     if total > 0:
-        share = 1.0 - float(np.square(coordinates).sum()) / total
+        share = 1.0 - float(weights @ np.square(coordinates).sum(axis=1)) / total
     dim = coordinates.shape[-1]
     ambient_dim = y.shape[-1]
     if share > 1 - 0.02 * dim / ambient_dim:

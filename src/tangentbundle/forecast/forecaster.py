@@ -89,9 +89,9 @@ class FieldForecaster(BaseEstimator):
         self.last_step_ = int(steps[-1])
         self.frames_ = TangentSpaces.of(points, self.dim, self.manifold).frames
         values = self._coordinates(series)
-        self.normal_share_ = check_tangent(
-            series.reshape(-1, series.shape[2]), values.reshape(-1, values.shape[2])
-        )
+        all_vectors = series.reshape(-1, series.shape[2])
+        coordinates = values.reshape(-1, values.shape[2])
+        self.normal_share_ = check_tangent(all_vectors, coordinates, np.ones(len(all_vectors)))
         self._normal_variances = self._across_estimated_planes(series, values)
         self.scale_ = float(np.sqrt(values.var(axis=0).mean()))
         if self.scale_ <= 1e-9 * float(np.abs(values).max()):

@@ -29,6 +29,8 @@ MAX_ROWS = 10
 MARKER_RATIO = 100.0
 """How much larger than all others a repeated value must be to count as a marker of missing
 values."""
+NINES_RATIO = 3.0
+"""The same for a value that is written with nines alone, such as -99, 99.9 or 9999."""
 MIN_MAJORITY_MARKER = 99.0
 """The smallest marker that is recognised where it is the most frequent value."""
 DOMINANT_SHARE = 0.5
@@ -209,6 +211,8 @@ def _markers(field: Field) -> list[str]:
     arrays = {"coordinates": (field.space.names, field.space.coordinates)}
     if field.values is not None:
         arrays["components"] = (field.names, field.values)
+        if field.wind:
+            arrays["speeds"] = (field.wind[:1], _speeds(field.values)[..., None])
     markers = []
     for names, array in arrays.values():
         for column, name in enumerate(names):
@@ -216,6 +220,22 @@ def _markers(field: Field) -> list[str]:
     if not any(markers):  # one in each of many columns
         markers = [_marker(f"all {kind}", array.ravel()) for kind, (_, array) in arrays.items()]
     return [marker for marker in markers if marker]
+
+
+def _speeds(values: np.ndarray) -> np.ndarray:
+    """Speeds ``(T, n)`` of components ``(T, n, 2)``, without the rounding that tells equal ones
+    apart."""
+    speeds = np.linalg.norm(values, axis=-1)
+    top = speeds.max()
+    if not 0 < top < np.inf:
+        return speeds
+    return np.round(speeds / top, 12) * top
+
+
+def _is_of_nines(value: float) -> bool:
+    """Whether a number is written with two or more nines and nothing else."""
+    digits = f"{abs(value):.6g}".replace(".", "")
+    return len(digits) >= 2 and set(digits) == {"9"}
 
 
 def _marker(name: str, values: np.ndarray) -> str:
@@ -235,7 +255,10 @@ def _marker(name: str, values: np.ndarray) -> str:
         limit = len(others)
     if not 2 <= count < limit:
         return ""
-    if top <= MARKER_RATIO * others.max() or np.median(others) <= 0:
+    ratio = MARKER_RATIO
+    if _is_of_nines(top):
+        ratio = NINES_RATIO
+    if top <= ratio * others.max() or np.median(others) <= 0:
         return ""
     return (
         f"{count} values of {name} are {values[is_top][0]:g}, all others at most {others.max():.3g}"
