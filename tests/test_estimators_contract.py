@@ -220,7 +220,27 @@ def test_the_order_of_points_does_not_matter(model):
         FieldInterpolator(model, manifold=SPHERE, random_state=0).fit(POINTS[index], VECTORS[index])
         for index in (np.arange(36), order)
     )
-    np.testing.assert_allclose(one.predict(NEW), other.predict(NEW), atol=1e-4)
+    assert np.array_equal(one.predict(NEW), other.predict(NEW))
+
+
+@pytest.mark.parametrize("noise_std", [None, np.linspace(0.1, 0.3, 25 * 25)])
+def test_the_order_of_a_grid_does_not_matter(noise_std):
+    """Nor does that of support points: many neighbours are equally far, and halves equally wide."""
+    x, y = np.meshgrid(np.arange(25.0), np.arange(25.0))
+    grid = np.stack([x.ravel(), y.ravel(), 0.0 * x.ravel()], axis=1)
+    vectors = np.stack([np.sin(grid[:, 1] / 3), np.cos(grid[:, 0] / 4), 0 * grid[:, 0]], axis=1)
+    vectors += 0.2 * np.random.default_rng(1).standard_normal(vectors.shape)
+    support = grid + np.array([0.5, 0.5, 0.0])
+    order = np.random.default_rng(0).permutation(len(grid))
+    answers = []
+    for index in (np.arange(len(grid)), order):
+        noise = noise_std if noise_std is None else noise_std[index]
+        model = FieldInterpolator(CHOICE, dim=2, support=support[index])
+        model.fit(grid[index], vectors[index], noise)
+        answers.append((*model.predict(grid, return_std=True), model.frames_))
+    np.testing.assert_allclose(answers[0][0], answers[1][0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(answers[0][1], answers[1][1], rtol=1e-12, atol=1e-12)
+    assert np.array_equal(answers[0][2][order], answers[1][2])
 
 
 def test_refits_do_not_grow():

@@ -22,6 +22,7 @@ from .inputs import validated, validated_points
 from .left_out import LeftOut, noise_across_manifold
 from .observations import Observations, Places, known_variances, precision_weights
 from .prediction import Model, Prediction
+from .row_order import RowOrder
 from .spectral import SpectralFilter
 from .stacking import Mixture, Stack
 from .tangents import TangentSpaces, check_tangent
@@ -56,19 +57,25 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         ``(n,)``. Without it one level for all points is estimated.
         """
         points, vectors = validated(self, X, y, self.on_devices)
+        noise = known_variances(noise_std, len(points))
         further_points, history = self._context(points)
+        order = RowOrder.of(points, vectors)
+        points = order.sorted(points)
+        vectors = order.sorted(vectors)
+        if noise is not None:
+            noise = order.sorted(noise)
         self.spaces_ = TangentSpaces.of(
             np.concatenate([points, further_points]), self.dim, self.manifold
         )
-        self.frames_ = self.spaces_.frames[: len(points)]
-        known_noise = known_variances(noise_std, len(points), 1.0)
-        weights = precision_weights(vectors, known_noise)
-        coordinates = np.einsum("nij,ni->nj", self.frames_, vectors)
+        frames = self.spaces_.frames[: len(points)]
+        self.frames_ = order.restored(frames)
+        weights = precision_weights(vectors, noise)
+        coordinates = np.einsum("nij,ni->nj", frames, vectors)
         self.normal_share_ = check_tangent(vectors, coordinates, weights)
         self.center_ = points.mean(axis=0)
         self.unit_ = float(np.sqrt(points.var(axis=0).sum())) or 1.0
         self.scale_ = float(np.sqrt(np.mean(weights[:, None] * np.square(vectors)))) or 1.0
-        observations = self._observations(points, vectors, noise_std, history)
+        observations = self._observations(points, vectors, noise, history)
         model = self._model(observations)
         with one_thread():
             self.posterior_: Mixture = model.fit(observations)
@@ -84,22 +91,28 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         return self
 
     def _observations(
-        self, points: np.ndarray, vectors: np.ndarray, noise_std: Any, history: History | None
+        self,
+        points: np.ndarray,
+        vectors: np.ndarray,
+        noise: np.ndarray | None,
+        history: History | None,
     ) -> Observations:
         """In units in which points and vectors have size one."""
         if history is not None:
             history = history.scaled(self.center_, self.unit_, 1 / self.scale_)
+        if noise is not None:
+            noise = noise / self.scale_**2
         count = len(points)
         spaces = self.spaces_
         return Observations(
             points=(points - self.center_) / self.unit_,
             vectors=vectors / self.scale_,
-            frames=self.frames_,
+            frames=spaces.frames[:count],
             exact=self.manifold is not None,
             oriented=spaces.oriented,
             make_frames_left_out=partial(spaces.left_out, np.arange(count)),
             position_variance=spaces.position_variance / self.unit_**2,
-            noise=known_variances(noise_std, count, self.scale_),
+            noise=noise,
             history=history,
         )
 

@@ -15,6 +15,7 @@ from ..errors import InvalidInputError, ShapeError
 from .base import FieldEstimator
 from .calibration import share, tail
 from .history import History
+from .row_order import RowOrder
 from .spectral import FilteredField, SpectralFilter
 
 
@@ -161,6 +162,7 @@ class FieldInterpolator(FieldEstimator):
             further_points = _points(self.support, points, "support")
         elif self.history_points is not None and self.manifold is None:
             further_points = past_points
+        further_points = RowOrder.of(further_points).sorted(further_points)
         if self.history is None:
             return further_points, None
         return further_points, History.of(past_points, self.history)

@@ -206,8 +206,8 @@ def likeliest_signal_variance(vectors: np.ndarray, noise: np.ndarray) -> float:
     return best_variance
 
 
-def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
-    """Known variances ``(n,)`` in units of the data's, or None."""
+def known_variances(noise_std: Any, n: int) -> np.ndarray | None:
+    """Known variances ``(n,)`` of each component, or None."""
     if noise_std is None:
         return None
     values = np.asarray(host(noise_std, "noise_std"), dtype=float)
@@ -227,4 +227,4 @@ def known_variances(noise_std: Any, n: int, scale: float) -> np.ndarray | None:
         raise InvalidInputError(
             "holds negative numbers; standard deviations are at least 0.", argument="noise_std"
         )
-    return np.broadcast_to(np.square(values / scale), (n,)).copy()
+    return np.broadcast_to(np.square(values), (n,)).copy()

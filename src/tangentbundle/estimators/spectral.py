@@ -51,10 +51,10 @@ class SpectralFilter:
         scale = vectors.square().mean().sqrt().clamp_min(1e-30)
         signal = bundle.to_coordinates((vectors / scale).to(points))
         signs = self._random_signs(signal, seed)
-        known = known_variances(noise_std, len(signal), float(scale))
+        known = known_variances(noise_std, len(signal))
         variances = None
         if known is not None:
-            variances = torch.from_numpy(known).to(signal)
+            variances = torch.from_numpy(known).to(signal) / scale.to(signal).square()
         response, noise_variance = least_risk(laplacian, signal, signs, variances)
         if variances is not None:
             noise_variance = float(variances.mean())

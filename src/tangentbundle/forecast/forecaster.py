@@ -14,6 +14,7 @@ from ..errors import InvalidInputError, NoInformationWarning, TooFewPointsError,
 from ..estimators.calibration import share, tail
 from ..estimators.history import checked_fields
 from ..estimators.inputs import of_kind
+from ..estimators.row_order import RowOrder
 from ..estimators.tangents import TangentSpaces, check_tangent
 from ..parallel import threads_by_size
 from ..timeline import Clock
@@ -87,7 +88,10 @@ class FieldForecaster(BaseEstimator):
             period = positive_integer(self.period, "period")
         self.clock_, steps = Clock.of(times, len(series))
         self.last_step_ = int(steps[-1])
-        self.frames_ = TangentSpaces.of(points, self.dim, self.manifold).frames
+        self._order = RowOrder.of(points)
+        points = self._order.sorted(points)
+        frames = TangentSpaces.of(points, self.dim, self.manifold).frames
+        self.frames_ = self._order.restored(frames)
         values = self._coordinates(series)
         all_vectors = series.reshape(-1, series.shape[2])
         coordinates = values.reshape(-1, values.shape[2])
@@ -98,7 +102,7 @@ class FieldForecaster(BaseEstimator):
             raise InvalidInputError(
                 "the series is constant: there is nothing to learn. Its forecast is its value."
             )
-        values /= self.scale_
+        values = self._order.sorted(values / self.scale_, axis=1)
         self.climate_ = Climate.of(values, steps, period)
         anomalies, observed, usable = fill_gaps(values - self.climate_.at(steps), steps)
         record = Record(
@@ -107,7 +111,7 @@ class FieldForecaster(BaseEstimator):
             usable=usable,
             mean=self.climate_.mean,
             points=points,
-            frames=self.frames_,
+            frames=frames,
             manifold=self.manifold,
         )
         self.fitted_ = method.fit(record)
@@ -183,25 +187,29 @@ class FieldForecaster(BaseEstimator):
         climate, gain = self.climate_.current(values, steps)
         ahead = steps[-1] + 1 + np.arange(horizon)
         future = climate.at(ahead) + self.fitted_.predict(values - climate.at(steps), horizon)
-        field = kind.wrap(self.scale_ * np.einsum("nij,tnj->tni", self.frames_, future))
+        future = self.scale_ * self._order.restored(future, axis=1)
+        field = kind.wrap(np.einsum("nij,tnj->tni", self.frames_, future))
         if not return_std:
             return field
         held_out = self.fitted_.held_out(len(values), horizon)
         memory = np.sqrt(np.maximum([lead.skill for lead in held_out], 0.0))
         errors = climate.errors(gain, len(values), ahead - self.last_step_, memory)
         variance = np.stack([lead.variance for lead in held_out]) + errors
+        variance = self._order.restored(variance, axis=1)
         lengths = np.linalg.norm(self.frames_, axis=2)
         along_planes = self.scale_**2 * variance[:, :, None] * np.square(lengths)
         return field, kind.wrap(np.sqrt(along_planes + self._normal_variances))
 
     def _on_the_clock(self, recent: np.ndarray, times: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates ``(W, n, d)`` of recent fields at every step, and the steps ``(W,)``."""
+        """Coordinates ``(W, n, d)`` of recent fields at every step, at the sorted points, and the
+        steps ``(W,)``."""
         count = len(recent)
         if times is None:
             steps = self.last_step_ + 1 - np.arange(count, 0, -1)
         else:
             steps = self.clock_.steps(times, count)
-        values, _, usable = fill_gaps(self._coordinates(recent) / self.scale_, steps)
+        values = self._order.sorted(self._coordinates(recent) / self.scale_, axis=1)
+        values, _, usable = fill_gaps(values, steps)
         if not usable.all():
             raise InvalidInputError(
                 "the recent fields have a gap of more than one step. Give those after it only."
