@@ -310,6 +310,27 @@ def test_a_history_is_interpolated_between_its_points():
     np.testing.assert_allclose(past.mean(NEW), past.at(NEW).mean(axis=0), atol=1e-10)
 
 
+def test_a_history_at_the_stations_is_uncertain_between_them():
+    """The past is known at the stations alone, and its fields vary over less than their
+    distance."""
+    rng = np.random.default_rng(0)
+    points = SPHERE.sample(300, seed=0)
+    waves = 6 * rng.standard_normal((25, 3))
+    slopes = np.cos(points @ waves.T + np.arange(25))[:, :, None] * waves
+    slopes -= np.einsum("nkd,nd->nk", slopes, points)[:, :, None] * points[:, None]
+    weights = rng.standard_normal((31, 5)) @ rng.standard_normal((5, 25))
+    fields = np.einsum("tk,nkd->tnd", weights, slopes)
+    stations = np.arange(0, 300, 8)
+    model = FieldInterpolator(manifold=SPHERE, history=fields[:30, stations])
+    model.fit(points[stations], fields[30, stations])
+    others = np.setdiff1d(np.arange(300), stations)
+    field, std = model.predict(points[others], return_std=True)
+    size = np.sqrt(np.square(field - fields[30, others]).mean())
+    assert np.sqrt(np.square(std).mean()) > 0.3 * size
+    std_at_stations = model.predict(points[stations], return_std=True)[1]
+    assert std_at_stations.mean() < 0.1 * std.mean()
+
+
 def test_known_uneven_noise_helps():
     points, rng = SPHERE.sample(150, seed=0), np.random.default_rng(7)
     clean, size = SPHERE.gradient_field(points, 3), np.where(np.arange(150) % 2, 0.01, 0.3)

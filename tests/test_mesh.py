@@ -249,6 +249,17 @@ def test_triangles_are_turned_over_and_degenerate_ones_opened():
     np.testing.assert_allclose(opened.laplacian().spectrum(20)[0], exact, rtol=0.01)
 
 
+@pytest.mark.parametrize("make", [TangentBundle.from_mesh, TangentBundle.scalar_from_mesh])
+def test_triangles_that_are_listed_twice_count_once(make):
+    vertices, faces = icosphere(2)
+    copies = np.roll(faces[3:9], 1, axis=1)
+    expected = make(vertices, faces).laplacian()
+    with pytest.warns(MeshRepairWarning, match="listed twice left out: 6"):
+        found = make(vertices, np.concatenate([copies, faces])).laplacian()
+    np.testing.assert_allclose(found.mass, expected.mass, rtol=1e-9)
+    np.testing.assert_allclose(found.spectrum(6)[0], expected.spectrum(6)[0], atol=1e-9)
+
+
 def moebius(m=12):
     """A closed band of 2 x m vertices with half a turn."""
     t = 2 * np.pi * np.arange(m) / m

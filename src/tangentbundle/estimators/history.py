@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import float_tensor, require_values
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
+from .neighborhoods import NearestPoints
+
+NEIGHBORS = 16
+"""Points from which a history is interpolated."""
+
+LEFT_OUT_POINTS = 100
+"""Points of a history at which its interpolation is tested, at most."""
+
+
+class InterpolationErrors(NamedTuple):
+    """Sums over components of mean squared errors at left-out points, which are ``spacing`` from
+    their nearest point."""
+
+    of_anomalies: float
+    of_mean: float
+    spacing: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +60,62 @@ class History:
         """The mean of the past fields ``(n, D)``."""
         return self._interpolate(self.points, self.fields.mean(axis=0), points)
 
+    def variances_between_points(
+        self, places: np.ndarray, amplitude: float, dim: int
+    ) -> np.ndarray:
+        """Variances ``(m,)`` of each of ``dim`` coordinates of a field at places between those of
+        the history, where the past was interpolated.
+
+        They grow linearly with the distance from the nearest point of the history, as those of
+        rough fields do, up to the variance of the past fields. The anomalies of the field are
+        ``amplitude`` times as large as those of the past.
+        """
+        errors = self._interpolation_errors
+        if errors.spacing == 0.0:
+            return np.zeros(len(places))
+        distances = self._search.query(places)[0] / errors.spacing
+        largest = max(self.variance, errors.of_anomalies)
+        of_anomalies = np.minimum(distances * errors.of_anomalies, largest)
+        of_mean = np.minimum(distances, 1.0) * errors.of_mean
+        return (amplitude**2 * of_anomalies + of_mean) / dim
+
+    @cached_property
+    def variance(self) -> float:
+        """The mean squared length of the anomalies."""
+        anomalies = self.fields - self.fields.mean(axis=0)
+        return float(np.square(anomalies).sum(axis=2).mean())
+
+    @cached_property
+    def _search(self) -> NearestPoints:
+        return NearestPoints(self.points)
+
+    @cached_property
+    def _interpolation_errors(self) -> InterpolationErrors:
+        """Found by leaving out one point at a time."""
+        points, unique = np.unique(self.points, axis=0, return_index=True)
+        if len(points) < 3:
+            return InterpolationErrors(0.0, 0.0, 0.0)
+        fields = self.fields[:, unique]
+        search = NearestPoints(points)
+        step = -(-len(points) // LEFT_OUT_POINTS)
+        errors = []
+        spacings = []
+        for row in range(0, len(points), step):
+            distances, indices = search.query(points[row], k=min(NEIGHBORS + 1, len(points)))
+            others = indices[1:]
+            columns = fields[:, others].transpose(1, 0, 2).reshape(len(others), -1)
+            estimate = self._interpolate(points[others], columns, points[[row]])
+            errors.append(estimate.reshape(-1, fields.shape[2]) - fields[:, row])
+            spacings.append(distances[1])
+        error = np.stack(errors)  # (rows, T, D)
+        of_mean = error.mean(axis=1)
+        of_anomalies = error - of_mean[:, None]
+        return InterpolationErrors(
+            of_anomalies=float(np.square(of_anomalies).sum(axis=2).mean()),
+            of_mean=float(np.square(of_mean).sum(axis=1).mean()),
+            spacing=float(np.mean(spacings)),
+        )
+
     @staticmethod
     def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         if np.array_equal(points, places):
@@ -51,7 +124,7 @@ class History:
 
         # coincident points have no interpolant
         _, unique = np.unique(points, axis=0, return_index=True)
-        neighbors = min(16, len(unique))
+        neighbors = min(NEIGHBORS, len(unique))
         return RBFInterpolator(
             points[unique], values[unique], neighbors=neighbors, kernel="linear", degree=0
         )(places)

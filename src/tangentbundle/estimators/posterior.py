@@ -106,7 +106,8 @@ class GaussianPosterior(Posterior):
         if observations.history is not None:
             mean = mean + observations.history.mean(places.points)
         prediction = GaussianPrediction(mean, bases, blocks, across)
-        return prediction.widened(self._variance_of_positions, 0.0)
+        along = self._variances_of_history(places.points) + self._variance_of_positions
+        return prediction.widened(along, 0.0)
 
     def measurements(self, places: Places) -> GaussianPrediction:
         return self.predict(places).widened(self.noise_along, self.noise_across)
@@ -125,6 +126,18 @@ class GaussianPosterior(Posterior):
             half = torch.linalg.solve_triangular(system.factors, cross.mT, upper=False)
             prior = self.covariance.diagonal(self._values, sites)
         return mean.numpy(), (prior - _products(half, p)).numpy()
+
+    def _variances_of_history(self, points: np.ndarray) -> np.ndarray | float:
+        """Of a component of the field because the history was interpolated to the points."""
+        history = self.data.observations.history
+        if history is None:
+            return 0.0
+        # few patterns fit the observations with small amplitudes, however large these are
+        observed = float(np.square(self.data.values).mean())
+        past = history.variance / self.data.bases.dim
+        relative_size = np.sqrt(observed / max(past, JITTER * observed, 1e-300))
+        amplitude = max(float(self._values[0]), relative_size)
+        return history.variances_between_points(points, amplitude, self.data.bases.dim)
 
     @property
     def _variance_across_elsewhere(self) -> float:

@@ -44,11 +44,11 @@ def check_corners(faces: Array, n: int) -> np.ndarray:
 
 def check_soup(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
     """Refuse triangles ``(f, 3)`` that are no vertex numbers, and vertices that do not lie in
-    space; leave out those with a repeated corner. int64."""
+    space; leave out those with a repeated corner, and copies. int64."""
     n = num_points
     if ambient_dim != 3:
         raise ShapeError(f"vertices must have shape (n, 3), got {(n, ambient_dim)}.")
-    return distinct_corners(check_corners(faces, n))
+    return without_copies(distinct_corners(check_corners(faces, n)))
 
 
 def distinct_corners(triangles: np.ndarray) -> np.ndarray:
@@ -61,6 +61,23 @@ def distinct_corners(triangles: np.ndarray) -> np.ndarray:
         MeshRepairWarning,
     )
     return triangles[~repeated]
+
+
+def without_copies(triangles: np.ndarray) -> np.ndarray:
+    """The triangles ``(f, 3)`` without those that have the corners of an earlier one in the same
+    sense of rotation: their area would count twice."""
+    count = len(triangles)
+    if not count:
+        return triangles
+    first_corner = triangles.argmin(axis=1)
+    turned = triangles[np.arange(count)[:, None], (first_corner[:, None] + np.arange(3)) % 3]
+    order = np.lexsort(turned.T)  # stable: the first of equal ones comes first
+    ordered = turned[order]
+    repeats = order[1:][(ordered[1:] == ordered[:-1]).all(axis=1)]
+    if not len(repeats):
+        return triangles
+    warn(f"triangles that are listed twice left out: {len(repeats)}.", MeshRepairWarning)
+    return np.delete(triangles, repeats, axis=0)
 
 
 def check_faces(faces: Array, *, num_points: int, ambient_dim: int = 3) -> np.ndarray:
