@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import float_tensor, require_values
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
-from .neighborhoods import NearestPoints
+from ..geometry.nearest_points import NearestPoints
 
 NEIGHBORS = 16
 """Points from which a history is interpolated."""
