@@ -1,13 +1,31 @@
 r"""Covariances learned from past fields.
 
-The anomalies :math:`a_t` of T past fields about their mean :math:`\mu` give the localised empirical
-covariance :math:`\frac1T \sum_t a_t(x) a_t(y)^T \rho(|x - y|/L)`, with Gaspari and Cohn's taper
-:math:`\rho` (1999), which is zero from 2 L on. A parametric covariance supplements the T samples.
+With :math:`\mu` the mean of T past fields and :math:`a_t` their anomalies, a field is :math:`\mu`
+plus a Gaussian process with covariance
+
+.. math:: \underbrace{\sigma_1^2 \rho(r/L_1) \frac1T \sum_t a_t(x) a_t(y)^T}_{\text{Empirical}} +
+          \underbrace{\sigma_2^2 \rho(r/L_2) \frac1S \sum_{t,h} a_{th}(x) a_{th}(y)^T}
+          _{\text{Displaced}} + K(x, y) +
+          \underbrace{\sigma_3^2 k(r/\ell) \mu(x) \mu(y)^T}_{\text{ChangeOfMean}} ,
+
+:math:`r = |x - y|`, with Gaspari and Cohn's taper :math:`\rho` (1999), which is zero from 2 L on,
+and a parametric covariance K for what the samples miss.
+
+Correlations change slowly from place to place, so that a field displaced by a vector h is another
+sample of them. With :math:`\tilde a_t` the anomalies divided by their local size,
+
+.. math:: a_{th}(x) = R(x)\, B(x)^T \tilde a_t(x + h),
+
+where B are the bases and the matrices R give all S samples together the second moments of the
+:math:`a_t(x)`: displacements tell of correlations only, not of local sizes.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +34,23 @@ from torch import Tensor
 
 from ..arrays import float_tensor, require_values
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
-from .covariance import Covariance, Parameter, Role
-from .sites import Pairs, Sites
+from .covariance import Covariance, CovarianceSum, Matern, Parameter, Role, terms_of
+from .neighborhoods import NearestPoints
+from .sites import Pairs, PastAtSites, Sites
+
+TAPER_LENGTH = 0.5
+"""Where lengths of tapers start, and the longest displacement. Points have distance one from their
+centre."""
+
+MAX_DISPLACEMENTS = 4
+"""Most displacements in each direction."""
+
+MAX_SAMPLES = 10_000
+"""Most numbers that displaced fields have at a site, which bounds their memory. Where the history
+is longer it needs no further samples."""
+
+MIN_MOMENT = 1e-12
+"""Smallest mean square that is divided by; data have mean square one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +84,30 @@ class History:
     def mean(self, points: np.ndarray) -> np.ndarray:
         """The mean of the past fields ``(n, D)``."""
         return self._interpolate(self.points, self.fields.mean(axis=0), points)
+
+    def displaced(self, points: np.ndarray, axes: np.ndarray, dim: int) -> Iterator[np.ndarray]:
+        """Normalized anomalies ``(n, D, T)`` at the points displaced by each of a few vectors.
+
+        The vectors lie at equal steps along the columns of ``axes (D, k)``, in both directions.
+        Their number is bounded by that of anomalies of ``dim`` components.
+        """
+        count = MAX_SAMPLES // (2 * axes.shape[1] * dim * len(self.fields))
+        count = min(count, MAX_DISPLACEMENTS)
+        for step in range(1, count + 1):
+            for axis in axes.T:
+                vector = TAPER_LENGTH * step / count * axis
+                for displacement in (vector, -vector):
+                    nearest = self._tree.query(points + displacement)[1]
+                    yield self._normalized_anomalies[nearest]
+
+    @cached_property
+    def _tree(self) -> NearestPoints:
+        return NearestPoints(self.points)
+
+    @cached_property
+    def _normalized_anomalies(self) -> np.ndarray:
+        anomalies = self.fields - self.fields.mean(axis=0)
+        return np.ascontiguousarray(normalized(anomalies.transpose(1, 2, 0)))
 
     @staticmethod
     def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -98,38 +155,120 @@ def gaspari_cohn(z: Tensor) -> Tensor:
     return torch.where(z < 1, within_one, torch.where(z < 2, far, torch.zeros_like(z)))
 
 
+class TaperedSamples(Covariance):
+    r"""The tapered second moments of samples,
+    :math:`\sigma^2 \rho(|x_i - x_j|/L) \frac1S \sum_s a_{si} a_{sj}^T`."""
+
+    @abstractmethod
+    def products(self, pairs: Pairs) -> Tensor:
+        """The second moments of the samples at two sets of sites ``(..., p, n, p, m)``."""
+
+    def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
+        return (
+            Parameter("amplitude", 1.0, Role.AMPLITUDE),
+            Parameter("length", TAPER_LENGTH, Role.LENGTH),
+        )
+
+    def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
+        amplitude, length = values
+        taper = gaspari_cohn(pairs.squares.sqrt() / length)
+        return pairs.spread(amplitude.square() * taper) * self.products(pairs)
+
+    def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
+        """That of anomalies; displaced ones have the same second moments at each site."""
+        anomalies = _past(sites).anomalies
+        return values[0].square() * (anomalies @ anomalies.mT) / anomalies.shape[-1]
+
+
 @dataclass(frozen=True)
-class Empirical(Covariance):
-    r"""The tapered covariance of past anomalies
-    :math:`\sigma^2 \rho(|x_i - x_j|/L) \frac1T \sum_t a_{ti} a_{tj}^T`."""
+class Empirical(TaperedSamples):
+    """The tapered covariance of past anomalies."""
+
+    ambient: bool = False
+
+    def products(self, pairs: Pairs) -> Tensor:
+        return pairs.products_of_anomalies
+
+
+@dataclass(frozen=True)
+class Displaced(TaperedSamples):
+    """The tapered covariance of past anomalies and of displaced ones."""
+
+    ambient: bool = False
+
+    def products(self, pairs: Pairs) -> Tensor:
+        return pairs.products_of_displaced
+
+
+@dataclass(frozen=True)
+class ChangeOfMean(Covariance):
+    r"""The mean of past fields times a slowly varying factor,
+    :math:`\sigma^2 k(|x_i - x_j| / \ell)\, \mu_i \mu_j^T`: another season, another climate."""
 
     ambient: bool = False
 
     def parameters(self, ambient_dim: int, dim: int) -> tuple[Parameter, ...]:
         return (
-            Parameter("amplitude", 1.0, Role.AMPLITUDE),
-            Parameter("length", 0.5, Role.LENGTH),
+            Parameter("amplitude", 0.5, Role.AMPLITUDE),
+            Parameter("length", 0.6, Role.LENGTH),
         )
 
     def __call__(self, values: Tensor, pairs: Pairs) -> Tensor:
         amplitude, length = values
-        first = _past(pairs.a).movedim(-2, -3).flatten(-3, -2)  # (..., p n, T)
-        second = _past(pairs.b).movedim(-2, -3).flatten(-3, -2)
-        products = pairs.blocks(first @ second.mT / first.shape[-1])
-        taper = gaspari_cohn(pairs.squares.sqrt() / length)
-        return pairs.spread(amplitude.square() * taper) * products
+        kernel = amplitude.square() * Matern(1.5)(pairs.squares / length.square())
+        left = _past(pairs.a).mean.mT[..., :, :, None, None]
+        right = _past(pairs.b).mean.mT[..., None, None, :, :]
+        return kernel * left * right
 
     def diagonal(self, values: Tensor, sites: Sites) -> Tensor:
-        past = _past(sites)
-        return values[0].square() * (past @ past.mT) / past.shape[-1]
+        mean = _past(sites).mean
+        return values[0].square() * mean[..., :, None] * mean[..., None, :]
 
 
-def _past(sites: Sites) -> Tensor:
+def _past(sites: Sites) -> PastAtSites:
     assert sites.past is not None, "a covariance of past fields needs a history"
     return sites.past
 
 
 def from_history(base: Covariance) -> Covariance:
-    """The covariance used with a history: the empirical one, and ``base`` for what T samples
-    miss."""
-    return Empirical(base.ambient) + base
+    """The covariance used with a history: that of anomalies, with ``base`` for what samples miss,
+    and a change of the mean."""
+    ambient = base.ambient
+    return Empirical(ambient) + Displaced(ambient) + base + ChangeOfMean(ambient)
+
+
+def within_history(covariance: Covariance) -> Covariance:
+    """The first terms of ``from_history``, of which a history tells: its mean does not change."""
+    terms = terms_of(covariance)
+    return CovarianceSum(tuple(term for term in terms if not isinstance(term, ChangeOfMean)))
+
+
+def recolored(samples: np.ndarray, anomalies: np.ndarray) -> np.ndarray:
+    """Samples ``(n, p, S)`` multiplied at each site by the matrix that gives them the second
+    moments of ``anomalies (n, p, T)``.
+
+    >>> samples, anomalies = np.random.default_rng(0).standard_normal((2, 3, 2, 50))
+    >>> new = recolored(samples, 3 * anomalies)
+    >>> np.allclose(new @ new.swapaxes(1, 2), 9 * anomalies @ anomalies.swapaxes(1, 2))
+    True
+    """
+    color = _power(_second_moments(anomalies), 0.5)
+    whiten = _power(_second_moments(samples), -0.5)
+    return (color @ whiten) @ samples
+
+
+def _second_moments(samples: np.ndarray) -> np.ndarray:
+    return samples @ samples.swapaxes(1, 2) / samples.shape[2]
+
+
+def _power(matrices: np.ndarray, exponent: float) -> np.ndarray:
+    """Powers of symmetric positive semidefinite matrices ``(n, p, p)``."""
+    values, vectors = np.linalg.eigh(matrices)
+    powers = np.maximum(values, MIN_MOMENT) ** exponent
+    return (vectors * powers[:, None, :]) @ vectors.swapaxes(1, 2)
+
+
+def normalized(anomalies: np.ndarray) -> np.ndarray:
+    """Anomalies ``(n, p, T)`` divided by their root mean square length at each of n points."""
+    sizes = np.sqrt(np.square(anomalies).sum(axis=1).mean(axis=1))
+    return anomalies / np.maximum(sizes, np.sqrt(MIN_MOMENT))[:, None, None]
