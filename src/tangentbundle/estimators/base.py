@@ -85,6 +85,7 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
     ) -> Observations:
         """In units in which points and vectors have size one."""
         if history is not None:
+            history = history.with_mean_of(points, vectors)
             history = history.scaled(self.center_, self.unit_, 1 / self.scale_)
         count = len(points)
         spaces = self.spaces_

@@ -1,7 +1,8 @@
 r"""Covariances learned from past fields.
 
-With :math:`\mu` the mean of T past fields and :math:`a_t` their anomalies, a field is :math:`\mu`
-plus a Gaussian process with covariance
+With :math:`\mu` the mean of T past fields and :math:`a_t` their anomalies, a field is
+:math:`s \mu`, the multiple nearest to the observations with s from 0 to 1, plus a Gaussian process
+with covariance
 
 .. math:: \underbrace{\sigma_1^2 \rho(r/L_1) \frac1T \sum_t a_t(x) a_t(y)^T}_{\text{Empirical}} +
           \underbrace{\sigma_2^2 \rho(r/L_2) \frac1S \sum_{t,h} a_{th}(x) a_{th}(y)^T}
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -56,10 +57,11 @@ MIN_MOMENT = 1e-12
 @dataclass(frozen=True, eq=False)
 class History:
     """Past ambient fields ``(T, m, D)`` at points ``(m, D)``, which need not be those of the
-    observations."""
+    observations. ``mean_share`` is the part of their mean that is expected now."""
 
     points: np.ndarray
     fields: np.ndarray
+    mean_share: float = 1.0
 
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> History:
@@ -71,7 +73,21 @@ class History:
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
         """Points centred and divided by ``unit``, fields multiplied by ``factor``."""
-        return History((self.points - center) / unit, self.fields * factor)
+        return History((self.points - center) / unit, self.fields * factor, self.mean_share)
+
+    def with_mean_of(self, points: np.ndarray, vectors: np.ndarray) -> History:
+        r"""With the share s from 0 to 1 of the mean that is nearest to ``vectors (n, D)`` at
+        ``points (n, D)``, :math:`s = \sum_i y_i^T \mu_i / \sum_i \mu_i^T \mu_i`.
+
+        >>> points, fields = np.random.default_rng(0).standard_normal((2, 20, 3))
+        >>> history = History(points, np.stack([fields, 3 * fields]))
+        >>> history.with_mean_of(points, fields).mean_share
+        0.5
+        """
+        mean = replace(self, mean_share=1.0).mean(points)
+        energy = float(np.square(mean).sum())
+        share = float((vectors * mean).sum()) / max(energy, MIN_MOMENT)
+        return replace(self, mean_share=float(np.clip(share, 0.0, 1.0)))
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The past fields at other points ``(T, n, D)``."""
@@ -82,8 +98,9 @@ class History:
         return interpolated.reshape(len(points), count, D).transpose(1, 0, 2)
 
     def mean(self, points: np.ndarray) -> np.ndarray:
-        """The mean of the past fields ``(n, D)``."""
-        return self._interpolate(self.points, self.fields.mean(axis=0), points)
+        """The expected field ``(n, D)``: the share ``mean_share`` of the mean of past fields."""
+        mean = self.mean_share * self.fields.mean(axis=0)
+        return self._interpolate(self.points, mean, points)
 
     def displaced(self, points: np.ndarray, axes: np.ndarray, dim: int) -> Iterator[np.ndarray]:
         """Normalized anomalies ``(n, D, T)`` at the points displaced by each of a few vectors.

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InvalidInputError
 from .bases import Bases, FieldInBases, PointFrames, as_tensor, signal_axes
 from .covariance import NOISE, Covariance, Parameter, helmholtz_covariance
-from .history import from_history, within_history
+from .history import History, from_history, within_history
 from .likelihood import Evidence, ParameterPosterior, Prior, PureNoise
 from .neighborhoods import halved
 from .observations import Observations, evenly
@@ -48,7 +48,8 @@ class GaussianProcess(Model):
 
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a
-            history it is ``from_history(covariance)``, and the field's mean is that of the history.
+            history it is ``from_history(covariance)``, and the field's mean is a
+            share of that of the history.
         sites: number of observations that a prediction uses, half of them near and one by one, half
             of them means of cells further away; at least 8. Default: all of up to 640; with more
             points 640 where components are independent, and otherwise 320 vectors of two
@@ -222,8 +223,8 @@ def past_evidence(data: FieldInBases, index: np.ndarray) -> Evidence:
     history = data.observations.history
     assert history is not None
     first, last = np.split(history.fields, [2 * len(history.fields) // 3])
-    earlier = replace(history, fields=first)
-    later = replace(history, fields=last)
+    earlier = History(history.points, first)
+    later = History(history.points, last)
     step = -(-len(last) // PAST_FIELDS)
     points = data.observations.points[index]
     bases = data.bases.at(index)
