@@ -45,6 +45,34 @@ def test_displaced_fields_are_those_of_the_points_nearest_to_displaced_ones():
     np.testing.assert_allclose(found, expected)
 
 
+def past_at(fields, points):
+    """What ``FieldInBases`` tells of a history at training points of these numbers."""
+    data = interpolator(fields).fit(POINTS, VECTORS).posterior_.fits[0].posterior.data
+    frames = data.bases.at(points)
+    return data.sites(data.observations.points[points], frames).past
+
+
+def test_batches_of_sites_have_the_past_of_single_ones():
+    single, batches = (past_at(PAST, index) for index in (np.arange(36), np.arange(36)[:, None]))
+    for name in ("mean", "anomalies", "displaced"):
+        np.testing.assert_array_equal(getattr(batches, name)[:, 0], getattr(single, name))
+
+
+def test_the_order_of_times_changes_no_second_moments():
+    order = np.random.default_rng(0).permutation(len(PAST))
+    one, other = (past_at(fields, np.arange(36)) for fields in (PAST, PAST[order]))
+    for name in ("anomalies", "displaced"):
+        a, b = (getattr(past, name).flatten(0, 1) for past in (one, other))
+        np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-9)
+
+
+def test_displaced_fields_tell_of_correlations_and_not_of_local_sizes():
+    past = past_at(PAST, np.arange(36))
+    own = past.anomalies @ past.anomalies.mT / past.anomalies.shape[-1]
+    new = past.displaced @ past.displaced.mT / past.displaced.shape[-1]
+    np.testing.assert_allclose(new, own, atol=1e-6)
+
+
 def test_long_histories_have_few_displaced_fields_or_none():
     for count in (10, 300, 600, 5000):
         fields = np.random.default_rng(0).standard_normal((count, 30, 3))
@@ -97,10 +125,11 @@ def test_answers_turn_with_the_space():
     np.testing.assert_allclose(covariances, turn @ std @ turn.T, atol=1e-4)
 
 
-def test_answers_scale_with_the_fields():
+@pytest.mark.parametrize("factor", [1e-9, 1000.0])
+def test_answers_scale_with_the_fields(factor):
     expected = interpolator(PAST).fit(POINTS, VECTORS).predict(NEW)
-    field = interpolator(1000 * PAST).fit(POINTS, 1000 * VECTORS).predict(NEW)
-    np.testing.assert_allclose(field, 1000 * expected, rtol=1e-4, atol=0.1)
+    field = interpolator(factor * PAST).fit(POINTS, factor * VECTORS).predict(NEW)
+    np.testing.assert_allclose(field / factor, expected, atol=1e-4)
 
 
 def test_the_order_of_points_changes_nothing():

@@ -84,14 +84,16 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         self, points: np.ndarray, vectors: np.ndarray, noise_std: Any, history: History | None
     ) -> Observations:
         """In units in which points and vectors have size one."""
+        scaled_points = (points - self.center_) / self.unit_
+        scaled_vectors = vectors / self.scale_
         if history is not None:
-            history = history.with_mean_of(points, vectors)
             history = history.scaled(self.center_, self.unit_, 1 / self.scale_)
+            history = history.with_mean_of(scaled_points, scaled_vectors)
         count = len(points)
         spaces = self.spaces_
         return Observations(
-            points=(points - self.center_) / self.unit_,
-            vectors=vectors / self.scale_,
+            points=scaled_points,
+            vectors=scaled_vectors,
             frames=self.frames_,
             exact=self.manifold is not None,
             oriented=spaces.oriented,

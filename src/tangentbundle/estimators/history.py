@@ -44,11 +44,11 @@ TAPER_LENGTH = 0.5
 centre."""
 
 MAX_DISPLACEMENTS = 4
-"""Most displacements in each direction."""
+"""Most displacements in each direction: more of them are nearly the same fields."""
 
 MAX_SAMPLES = 10_000
-"""Most numbers that displaced fields have at a site, which bounds their memory. Where the history
-is longer it needs no further samples."""
+"""Most components of all displaced fields at a site, which bounds memory. A history with more
+fields needs no further samples."""
 
 MIN_MOMENT = 1e-12
 """Smallest mean square that is divided by; data have mean square one."""
@@ -73,7 +73,7 @@ class History:
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
         """Points centred and divided by ``unit``, fields multiplied by ``factor``."""
-        return History((self.points - center) / unit, self.fields * factor, self.mean_share)
+        return History((self.points - center) / unit, self.fields * factor)
 
     def with_mean_of(self, points: np.ndarray, vectors: np.ndarray) -> History:
         r"""With the share s from 0 to 1 of the mean that is nearest to ``vectors (n, D)`` at
@@ -115,16 +115,12 @@ class History:
                 vector = TAPER_LENGTH * step / count * axis
                 for displacement in (vector, -vector):
                     nearest = self._tree.query(points + displacement)[1]
-                    yield self._normalized_anomalies[nearest]
+                    fields = self.fields[:, nearest].transpose(1, 2, 0)
+                    yield normalized(fields - fields.mean(axis=2, keepdims=True))
 
     @cached_property
     def _tree(self) -> NearestPoints:
         return NearestPoints(self.points)
-
-    @cached_property
-    def _normalized_anomalies(self) -> np.ndarray:
-        anomalies = self.fields - self.fields.mean(axis=0)
-        return np.ascontiguousarray(normalized(anomalies.transpose(1, 2, 0)))
 
     @staticmethod
     def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:
