@@ -115,12 +115,17 @@ class History:
                 vector = TAPER_LENGTH * step / count * axis
                 for displacement in (vector, -vector):
                     nearest = self._tree.query(points + displacement)[1]
-                    fields = self.fields[:, nearest].transpose(1, 2, 0)
-                    yield normalized(fields - fields.mean(axis=2, keepdims=True))
+                    yield self._normalized_anomalies[nearest]
 
     @cached_property
     def _tree(self) -> NearestPoints:
         return NearestPoints(self.points)
+
+    @cached_property
+    def _normalized_anomalies(self) -> np.ndarray:
+        """Those at the points of the history ``(m, D, T)``, in the order in which they are read."""
+        anomalies = self.fields - self.fields.mean(axis=0)
+        return np.ascontiguousarray(normalized(anomalies.transpose(1, 2, 0)))
 
     @staticmethod
     def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:

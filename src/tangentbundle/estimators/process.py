@@ -48,8 +48,8 @@ class GaussianProcess(Model):
 
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a
-            history it is ``from_history(covariance)``, and the field's mean is a share of that of the
-            history.
+            history it is ``from_history(covariance)``, and the field's mean is a multiple of that
+            of the history.
         sites: number of observations that a prediction uses, half of them near and one by one, half
             of them means of cells further away; at least 8. Default: all of up to 640; with more
             points 640 where components are independent, and otherwise 320 vectors of two
