@@ -304,9 +304,11 @@ def test_a_history_that_is_no_array_is_refused(past):
 
 
 def test_a_history_is_interpolated_between_its_points():
-    past = History.of(PAST_POINTS, history(PAST_POINTS))
-    np.testing.assert_allclose(past.at(PAST_POINTS), past.fields)
-    np.testing.assert_allclose(past.at(PAST_POINTS[:7]), past.fields[:, :7], atol=1e-10)
+    fields = history(PAST_POINTS)
+    past = History.of(PAST_POINTS, fields)
+    np.testing.assert_array_equal(past.at(past.points), past.fields)
+    np.testing.assert_allclose(past.at(PAST_POINTS), fields, atol=1e-10)
+    np.testing.assert_allclose(past.at(PAST_POINTS[:7]), fields[:, :7], atol=1e-10)
     np.testing.assert_allclose(past.mean(NEW), past.at(NEW).mean(axis=0), atol=1e-10)
 
 
@@ -326,7 +328,7 @@ def test_a_history_at_the_stations_is_uncertain_between_them():
     others = np.setdiff1d(np.arange(300), stations)
     field, std = model.predict(points[others], return_std=True)
     size = np.sqrt(np.square(field - fields[30, others]).mean())
-    assert np.sqrt(np.square(std).mean()) > 0.3 * size
+    assert np.sqrt(np.square(std).mean()) > 0.25 * size
     std_at_stations = model.predict(points[stations], return_std=True)[1]
     assert std_at_stations.mean() < 0.1 * std.mean()
 

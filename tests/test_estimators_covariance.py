@@ -20,7 +20,14 @@ from tangentbundle.estimators import (
     helmholtz_covariance,
 )
 from tangentbundle.estimators.covariance import NOISE, CovarianceSum, Role
-from tangentbundle.estimators.empirical import Empirical, from_history, gaspari_cohn
+from tangentbundle.estimators.empirical import (
+    ChangeOfMean,
+    Displaced,
+    Empirical,
+    from_history,
+    gaspari_cohn,
+)
+from tangentbundle.estimators.history import recolored
 from tangentbundle.estimators.likelihood import (
     Evidence,
     ParameterPosterior,
@@ -29,7 +36,7 @@ from tangentbundle.estimators.likelihood import (
     as_matrices,
     values_and_noise,
 )
-from tangentbundle.estimators.sites import Pairs, Sites
+from tangentbundle.estimators.sites import Pairs, PastAtSites, Sites
 from tangentbundle.manifolds import Sphere
 
 QUARTER_TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
@@ -40,6 +47,8 @@ TANGENT = [
     *(CurlFree(kernel) for kernel in SMOOTH),
     *(DivergenceFree(kernel) for kernel in SMOOTH),
     Empirical(),
+    Displaced(),
+    ChangeOfMean(),
     Zonal(),
     Meridional(),
     helmholtz_covariance(),
@@ -51,6 +60,8 @@ AMBIENT = [
     *(CurlFree(kernel, ambient=True) for kernel in SMOOTH),
     *(DivergenceFree(kernel, ambient=True) for kernel in SMOOTH),
     Empirical(ambient=True),
+    Displaced(ambient=True),
+    ChangeOfMean(ambient=True),
     Ambient() + Ambient(Matern(0.5)),
     Ambient() + CurlFree(ambient=True),
     from_history(Ambient()),
@@ -71,12 +82,21 @@ cases = pytest.mark.parametrize(("covariance", "D", "p"), CASES, ids=str)
 def random_sites(ambient, D, p, n=7, seed=0):
     """Any points with any orthonormal bases, and a history of any values."""
     rng = np.random.default_rng(seed)
-    points, past = rng.standard_normal((n, D)), rng.standard_normal((n, p, 9))
+    points, anomalies = rng.standard_normal((n, D)), rng.standard_normal((n, p, 9))
     fixed = np.random.default_rng(99)  # what all sets of sites share
     axes = np.linalg.qr(fixed.standard_normal((D, D)))[0]
     bases = axes[:, -p:] if ambient else np.linalg.qr(rng.standard_normal((n, D, p)))[0]
-    arrays = points, bases, points @ axes[:, : min(3, D)], past
-    return Sites(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+    arrays = points, bases, points @ axes[:, : min(3, D)]
+    mean = rng.standard_normal((n, p))
+    displaced = recolored(rng.standard_normal((n, p, 25)), anomalies)
+    past = PastAtSites(*map(torch.from_numpy, (mean, anomalies, displaced)))
+    return Sites(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays), past)
+
+
+def past_changed(change, *pasts):
+    """What a function makes of the mean, of the anomalies and of the displaced ones."""
+    names = ("mean", "anomalies", "displaced")
+    return PastAtSites(*(change(*(getattr(past, name) for past in pasts)) for name in names))
 
 
 def start(covariance, D, p, seed=1):
@@ -94,7 +114,7 @@ def full(covariance, theta, a, b):
     return blocks.movedim((-3, -1, -4, -2), (-4, -3, -2, -1))
 
 
-# The same in a few lines for two points: x, y, bases B, C, principal coordinates, anomalies.
+# The same in a few lines for two points: x, y, bases B, C, principal coordinates, past.
 
 
 @dataclass
@@ -102,12 +122,16 @@ class Site:
     x: np.ndarray
     B: np.ndarray
     principal: np.ndarray
-    past: np.ndarray
+    mean: np.ndarray
+    anomalies: np.ndarray
+    displaced: np.ndarray
 
 
 def site(sites, i):
     bases = sites.bases if sites.bases.ndim == 2 else sites.bases[i]
-    tensors = sites.points[i], bases, sites.principal[i], sites.past[i]
+    past = sites.past
+    own_past = past.mean[i], past.anomalies[i], past.displaced[i]
+    tensors = sites.points[i], bases, sites.principal[i], *own_past
     return Site(*(tensor.numpy() for tensor in tensors))
 
 
@@ -176,7 +200,12 @@ def block(covariance, theta, a, b):
         return size * matern(r / theta[1], covariance.kernel.smoothness) * a.B.T @ b.B
     if isinstance(covariance, Empirical):
         taper = float(gaspari_cohn(torch.tensor(r / theta[1])))
-        return size * taper * a.past @ b.past.T / a.past.shape[1]
+        return size * taper * a.anomalies @ b.anomalies.T / a.anomalies.shape[1]
+    if isinstance(covariance, Displaced):
+        taper = float(gaspari_cohn(torch.tensor(r / theta[1])))
+        return size * taper * a.displaced @ b.displaced.T / a.displaced.shape[1]
+    if isinstance(covariance, ChangeOfMean):
+        return size * matern(r / theta[1], 1.5) * np.outer(a.mean, b.mean)
     axis = np.array([0.0, 0.0, 1.0])
     along = (a.x - b.x) @ axis
     across = np.sqrt(r**2 - along**2) if r > 0 else 0.0
@@ -213,8 +242,9 @@ def test_batches_equal_single_sets(covariance, D, p):
         start(covariance, D, p),
         [random_sites(covariance.ambient, D, p, 5, seed) for seed in range(3)],
     )
-    names = ("points", "bases", "principal", "past")
+    names = ("points", "bases", "principal")
     stacks = {name: torch.stack([getattr(one, name) for one in sets]) for name in names}
+    stacks["past"] = past_changed(lambda *parts: torch.stack(parts), *(one.past for one in sets))
     batch = Sites(**(stacks | ({"bases": sets[0].bases} if covariance.ambient else {})))
     together = full(covariance, theta, batch, batch)
     for number, one in enumerate(sets):
@@ -247,7 +277,8 @@ def test_a_change_of_bases_changes_coordinates_alone(covariance):
     Q = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], dim=1).reshape(
         7, 2, 2
     )
-    b = Sites(a.points, a.bases @ Q, a.principal, Q.mT @ a.past)
+    past = past_changed(lambda part: (Q.mT @ part.reshape(7, 2, -1)).reshape(part.shape), a.past)
+    b = Sites(a.points, a.bases @ Q, a.principal, past)
     expected = torch.einsum("nki,nmkl,mlj->nmij", Q, full(covariance, theta, a, a), Q)
     assert torch.allclose(full(covariance, theta, b, b), expected, atol=1e-10)
 

@@ -98,15 +98,19 @@ class FieldEstimator(RegressorMixin, BaseEstimator):
         history: History | None,
     ) -> Observations:
         """In units in which points and vectors have size one."""
-        if history is not None:
-            history = history.scaled(self.center_, self.unit_, 1 / self.scale_)
+        scaled_points = (points - self.center_) / self.unit_
+        scaled_vectors = vectors / self.scale_
         if noise is not None:
             noise = noise / self.scale_**2
+        if history is not None:
+            weights = precision_weights(scaled_vectors, noise)
+            history = history.scaled(self.center_, self.unit_, 1 / self.scale_)
+            history = history.with_mean_of(scaled_points, scaled_vectors, weights)
         count = len(points)
         spaces = self.spaces_
         return Observations(
-            points=(points - self.center_) / self.unit_,
-            vectors=vectors / self.scale_,
+            points=scaled_points,
+            vectors=scaled_vectors,
             frames=spaces.frames[:count],
             exact=self.manifold is not None,
             oriented=spaces.oriented,

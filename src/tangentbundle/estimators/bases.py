@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .history import normalized, recolored
 from .observations import JITTER, Observations, Places
-from .sites import Sites
+from .sites import PastAtSites, Sites
 
 MAX_AXES = 64
 """Most axes of the signal in many dimensions, each with an amplitude to be estimated."""
@@ -284,14 +285,27 @@ class FieldInBases:
         past = self._past(points, bases)
         return Sites(as_tensor(points), bases.tensor(), principal, past)
 
-    def _past(self, points: np.ndarray, bases: Bases) -> Tensor | None:
-        """Anomalies of the history in the bases ``(..., p, T)``."""
+    def _past(self, points: np.ndarray, bases: Bases) -> PastAtSites | None:
+        """What the history says of the points ``(..., D)``, in the bases."""
         history = self.observations.history
         if history is None:
             return None
-        fields = history.at(points.reshape(-1, points.shape[-1])).reshape(-1, *points.shape)
-        past = np.einsum("...ij,t...i->...jt", bases.matrices, fields)
-        return as_tensor(past - past.mean(axis=-1, keepdims=True))
+        batches = points.shape[:-1]
+        flat = points.reshape(-1, bases.ambient_dim)
+        matrices = np.broadcast_to(bases.matrices, (*batches, *bases.matrices.shape[-2:]))
+        rows = matrices.reshape(-1, *matrices.shape[-2:]).swapaxes(1, 2)
+        fields = rows @ history.at(flat).transpose(1, 2, 0)
+        mean = fields.mean(axis=2)
+        anomalies = fields - mean[:, :, None]
+        samples = [normalized(anomalies)]
+        for displaced in history.displaced(flat, self.observations.axes, bases.dim):
+            samples.append(rows @ displaced)
+        all_samples = recolored(np.concatenate(samples, axis=2), anomalies)
+        return PastAtSites(
+            mean=as_tensor(mean.reshape(*batches, *mean.shape[1:])),
+            anomalies=as_tensor(anomalies.reshape(*batches, *anomalies.shape[1:])),
+            displaced=as_tensor(all_samples.reshape(*batches, *anomalies.shape[1:-1], -1)),
+        )
 
     def sites_at(self, index: np.ndarray) -> Sites:
         """The sites of some of the observations."""

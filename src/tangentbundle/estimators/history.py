@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,6 +12,21 @@ import numpy as np
 from ..arrays import float_tensor, require_values
 from ..errors import NonFiniteError, ShapeError, TooFewPointsError
 from ..geometry.nearest_points import NearestPoints
+from .row_order import RowOrder
+
+TAPER_LENGTH = 0.5
+"""Where lengths of tapers start, and the longest displacement. Points have distance one from their
+centre."""
+
+MAX_DISPLACEMENTS = 4
+"""Most displacements in each direction: more of them are nearly the same fields."""
+
+MAX_SAMPLES = 10_000
+"""Most components of all displaced fields at a site, which bounds memory. A history with more
+fields needs no further samples."""
+
+MIN_MOMENT = 1e-12
+"""Smallest mean square that is divided by; data have mean square one."""
 
 NEIGHBORS = 16
 """Points from which a history is interpolated."""
@@ -31,10 +47,11 @@ class InterpolationErrors(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class History:
     """Past ambient fields ``(T, m, D)`` at points ``(m, D)``, which need not be those of the
-    observations."""
+    observations. ``mean_share`` is the part of their mean that is expected now."""
 
     points: np.ndarray
     fields: np.ndarray
+    mean_share: float = 1.0
 
     @classmethod
     def of(cls, points: np.ndarray, fields: np.ndarray) -> History:
@@ -42,11 +59,28 @@ class History:
             raise TooFewPointsError(
                 f"history needs fields at 3 points or more, got {len(points)}. Give more, or none."
             )
-        return cls(points, checked_fields(fields, points.shape, 8, "history (at history_points)"))
+        fields = checked_fields(fields, points.shape, 8, "history (at history_points)")
+        order = RowOrder.of(points)
+        return cls(order.sorted(points), order.sorted(fields, axis=1))
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
         """Points centred and divided by ``unit``, fields multiplied by ``factor``."""
         return History((self.points - center) / unit, self.fields * factor)
+
+    def with_mean_of(self, points: np.ndarray, vectors: np.ndarray, weights: np.ndarray) -> History:
+        r"""With the share s from 0 to 1 of the mean that is nearest to ``vectors (n, D)`` at
+        ``points (n, D)`` with ``weights`` w ``(n,)``,
+        :math:`s = \sum_i w_i y_i^T \mu_i / \sum_i w_i \mu_i^T \mu_i`.
+
+        >>> points, fields = np.random.default_rng(0).standard_normal((2, 20, 3))
+        >>> history = History(points, np.stack([fields, 3 * fields]))
+        >>> history.with_mean_of(points, fields, np.ones(20)).mean_share
+        0.5
+        """
+        mean = replace(self, mean_share=1.0).mean(points)
+        energy = float(weights @ np.square(mean).sum(axis=1))
+        share = float(weights @ (vectors * mean).sum(axis=1)) / max(energy, MIN_MOMENT)
+        return replace(self, mean_share=float(np.clip(share, 0.0, 1.0)))
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The past fields at other points ``(T, n, D)``."""
@@ -57,8 +91,24 @@ class History:
         return interpolated.reshape(len(points), count, D).transpose(1, 0, 2)
 
     def mean(self, points: np.ndarray) -> np.ndarray:
-        """The mean of the past fields ``(n, D)``."""
-        return self._interpolate(self.points, self.fields.mean(axis=0), points)
+        """The expected field ``(n, D)``: the share ``mean_share`` of the mean of past fields."""
+        mean = self.mean_share * self.fields.mean(axis=0)
+        return self._interpolate(self.points, mean, points)
+
+    def displaced(self, points: np.ndarray, axes: np.ndarray, dim: int) -> Iterator[np.ndarray]:
+        """Normalized anomalies ``(n, D, T)`` at the points displaced by each of a few vectors.
+
+        The vectors lie at equal steps along the columns of ``axes (D, k)``, in both directions.
+        Their number is bounded by that of anomalies of ``dim`` components.
+        """
+        count = MAX_SAMPLES // (2 * axes.shape[1] * dim * len(self.fields))
+        count = min(count, MAX_DISPLACEMENTS)
+        for step in range(1, count + 1):
+            for axis in axes.T:
+                vector = TAPER_LENGTH * step / count * axis
+                for displacement in (vector, -vector):
+                    nearest = self._tree.query(points + displacement)[1]
+                    yield self._normalized_anomalies[nearest]
 
     def variances_between_points(
         self, places: np.ndarray, amplitude: float, dim: int
@@ -73,7 +123,7 @@ class History:
         errors = self._interpolation_errors
         if errors.spacing == 0.0:
             return np.zeros(len(places))
-        distances = self._search.query(places)[0] / errors.spacing
+        distances = self._tree.query(places)[0] / errors.spacing
         largest = max(self.variance, errors.of_anomalies)
         of_anomalies = np.minimum(distances * errors.of_anomalies, largest)
         of_mean = np.minimum(distances, 1.0) * errors.of_mean
@@ -84,10 +134,6 @@ class History:
         """The mean squared length of the anomalies."""
         anomalies = self.fields - self.fields.mean(axis=0)
         return float(np.square(anomalies).sum(axis=2).mean())
-
-    @cached_property
-    def _search(self) -> NearestPoints:
-        return NearestPoints(self.points)
 
     @cached_property
     def _interpolation_errors(self) -> InterpolationErrors:
@@ -115,6 +161,16 @@ class History:
             of_mean=float(np.square(of_mean).sum(axis=1).mean()),
             spacing=float(np.mean(spacings)),
         )
+
+    @cached_property
+    def _tree(self) -> NearestPoints:
+        return NearestPoints(self.points)
+
+    @cached_property
+    def _normalized_anomalies(self) -> np.ndarray:
+        """Those at the points of the history ``(m, D, T)``, in the order in which they are read."""
+        anomalies = self.fields - self.fields.mean(axis=0)
+        return np.ascontiguousarray(normalized(anomalies.transpose(1, 2, 0)))
 
     @staticmethod
     def _interpolate(points: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -151,3 +207,34 @@ def checked_fields(fields: Any, shape: tuple[int, ...], fewest: int, name: str) 
             f"{bad[0]}. Drop those fields (a series then needs times=), or fill them."
         )
     return values
+
+
+def recolored(samples: np.ndarray, anomalies: np.ndarray) -> np.ndarray:
+    """Samples ``(n, p, S)`` multiplied at each site by the matrix that gives them the second
+    moments of ``anomalies (n, p, T)``.
+
+    >>> samples, anomalies = np.random.default_rng(0).standard_normal((2, 3, 2, 50))
+    >>> new = recolored(samples, 3 * anomalies)
+    >>> np.allclose(new @ new.swapaxes(1, 2), 9 * anomalies @ anomalies.swapaxes(1, 2))
+    True
+    """
+    color = _power(_second_moments(anomalies), 0.5)
+    whiten = _power(_second_moments(samples), -0.5)
+    return (color @ whiten) @ samples
+
+
+def _second_moments(samples: np.ndarray) -> np.ndarray:
+    return samples @ samples.swapaxes(1, 2) / samples.shape[2]
+
+
+def _power(matrices: np.ndarray, exponent: float) -> np.ndarray:
+    """Powers of symmetric positive semidefinite matrices ``(n, p, p)``."""
+    values, vectors = np.linalg.eigh(matrices)
+    powers = np.maximum(values, MIN_MOMENT) ** exponent
+    return (vectors * powers[:, None, :]) @ vectors.swapaxes(1, 2)
+
+
+def normalized(anomalies: np.ndarray) -> np.ndarray:
+    """Anomalies ``(n, p, T)`` divided by their root mean square length at each of n points."""
+    sizes = np.sqrt(np.square(anomalies).sum(axis=1).mean(axis=1))
+    return anomalies / np.maximum(sizes, np.sqrt(MIN_MOMENT))[:, None, None]

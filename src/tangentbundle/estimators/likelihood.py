@@ -196,10 +196,16 @@ class Prior:
         return cls(center, width_below, width, lower, upper, is_length)
 
     def around(self, logarithms: np.ndarray, width: float) -> Prior:
-        """Around values that are known better; the noise, the last, keeps its own prior."""
-        center = np.append(logarithms[:-1], self.center[-1])
-        widths = np.append(np.full(len(logarithms) - 1, width), self.width_above[-1])
-        return replace(self, center=center, width_below=widths, width_above=widths)
+        """Around values of the first parameters that are known better; the others keep their own
+        prior."""
+        center = self.center.copy()
+        width_below = self.width_below.copy()
+        width_above = self.width_above.copy()
+        known = slice(len(logarithms))
+        center[known] = logarithms
+        width_below[known] = width
+        width_above[known] = width
+        return replace(self, center=center, width_below=width_below, width_above=width_above)
 
     def loss_and_gradient(self, logarithms: np.ndarray) -> tuple[float, np.ndarray]:
         width = np.where(logarithms < self.center, self.width_below, self.width_above)

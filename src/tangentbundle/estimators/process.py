@@ -10,7 +10,8 @@ import numpy as np
 from ..errors import InvalidInputError
 from .bases import Bases, FieldInBases, PointFrames, as_tensor
 from .covariance import NOISE, Covariance, Parameter, helmholtz_covariance
-from .empirical import from_history
+from .empirical import from_history, within_history
+from .history import History
 from .likelihood import Evidence, ParameterPosterior, Prior, PureNoise
 from .neighborhoods import halved
 from .observations import Observations, evenly
@@ -48,7 +49,8 @@ class GaussianProcess(Model):
 
     Args:
         covariance: such as ``Tangent()``, ``Ambient()``, ``DivergenceFree() + CurlFree()``; with a
-            history it is ``from_history(covariance)``, and the field's mean is that of the history.
+            history it is ``from_history(covariance)``, and the field's mean is a multiple of that
+            of the history.
         sites: number of observations that a prediction uses, half of them near and one by one, half
             of them means of cells further away; at least 8. Default: all of up to 640; with more
             points 640 where components are independent, and otherwise 320 vectors of two
@@ -128,19 +130,29 @@ def fitted_logarithms(
     # fields of lengths below the distance of neighbours cannot be told from noise
     prior = Prior.of(parameters, observations.spacing, data.max_noise)
     if observations.history is not None:
-        prior_of_history = Prior.of(parameters)
-
-        def density_given_past(indices: list[np.ndarray]) -> ParameterPosterior:
-            past = [past_evidence(data, index) for index in indices]
-            return ParameterPosterior(covariance, past, PureNoise(), prior_of_history)
-
-        prior = prior.around(searched(density_given_past, observations, patches), HISTORY_WIDTH)
+        prior = prior.around(logarithms_given_past(covariance, data, patches), HISTORY_WIDTH)
 
     def density(indices: list[np.ndarray]) -> ParameterPosterior:
         evidence = [evidence_at(data, index) for index in indices]
         return ParameterPosterior(covariance, evidence, pure_noise(data, indices), prior)
 
     return searched(density, observations, patches)
+
+
+def logarithms_given_past(
+    covariance: Covariance, data: FieldInBases, patches: list[np.ndarray]
+) -> np.ndarray:
+    """The most probable logarithms of the parameters, the first ones, of which a history tells; not
+    the noise, which may be another one."""
+    anomalies = within_history(covariance)
+    own_parameters = anomalies.parameters(data.observations.ambient_dim, data.bases.dim)
+    prior = Prior.of((*own_parameters, NOISE))
+
+    def density(indices: list[np.ndarray]) -> ParameterPosterior:
+        evidence = [past_evidence(data, index) for index in indices]
+        return ParameterPosterior(anomalies, evidence, PureNoise(), prior)
+
+    return searched(density, data.observations, patches)[:-1]
 
 
 def searched(
@@ -212,8 +224,8 @@ def past_evidence(data: FieldInBases, index: np.ndarray) -> Evidence:
     history = data.observations.history
     assert history is not None
     first, last = np.split(history.fields, [2 * len(history.fields) // 3])
-    earlier = replace(history, fields=first)
-    later = replace(history, fields=last)
+    earlier = History(history.points, first)
+    later = History(history.points, last)
     step = -(-len(last) // PAST_FIELDS)
     points = data.observations.points[index]
     bases = data.bases.at(index)

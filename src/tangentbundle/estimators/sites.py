@@ -15,6 +15,15 @@ SQUARE_FLOOR = 1e-16
 
 
 @dataclass(frozen=True, eq=False)
+class PastAtSites:
+    """What a history says of n sites, in their bases."""
+
+    mean: Tensor  # of the past fields (..., n, p)
+    anomalies: Tensor  # about it (..., n, p, T)
+    displaced: Tensor  # these and displaced ones, of the same second moments (..., n, p, S)
+
+
+@dataclass(frozen=True, eq=False)
 class Sites:
     """Points with bases, as tensors; any leading axes are batches. ``past`` is that of a
     history."""
@@ -22,7 +31,7 @@ class Sites:
     points: Tensor  # (..., n, D)
     bases: Tensor  # (..., n, D, p), or (D, p): the same everywhere
     principal: Tensor  # the points along up to three principal axes of the cloud (..., n, k)
-    past: Tensor | None = None  # anomalies in the bases (..., n, p, T)
+    past: PastAtSites | None = None
 
     @property
     def count(self) -> int:
@@ -97,6 +106,24 @@ class Pairs:
     def squares_along(self) -> Tensor:
         """Squared distances along bases that are the same everywhere."""
         return self.outer.diagonal(dim1=-4, dim2=-2).sum(-1)[..., None, :, None, :]
+
+    @cached_property
+    def products_of_anomalies(self) -> Tensor:
+        """The second moments of past anomalies."""
+        assert self.a.past is not None and self.b.past is not None
+        return self._second_moments(self.a.past.anomalies, self.b.past.anomalies)
+
+    @cached_property
+    def products_of_displaced(self) -> Tensor:
+        """The second moments of past anomalies and displaced ones."""
+        assert self.a.past is not None and self.b.past is not None
+        return self._second_moments(self.a.past.displaced, self.b.past.displaced)
+
+    def _second_moments(self, first: Tensor, second: Tensor) -> Tensor:
+        """Of samples ``(..., n, p, S)`` and ``(..., m, p, S)``."""
+        rows = first.movedim(-2, -3).flatten(-3, -2)
+        columns = second.movedim(-2, -3).flatten(-3, -2)
+        return self.blocks(rows @ columns.mT / first.shape[-1])
 
     @cached_property
     def turned(self) -> Pairs:
