@@ -69,6 +69,7 @@ def draw_scores(results: Results, path: Path) -> Path:
         sharey=True,
     )
     positions = [cell[-1] for cell in results.cells]
+    are_names = any(isinstance(position, str) for position in positions)
     for axis, panel in zip(axes.flat, panels, strict=False):
         axis.set_xscale(_scale(positions))  # before names replace the numbers of an axis
         for number, method in enumerate(methods):
@@ -77,7 +78,10 @@ def draw_scores(results: Results, path: Path) -> Path:
                 continue
             x = [line.cell[-1] for line in shown]
             y = [line.score(results.headline)["mean"] for line in shown]
-            axis.plot(x, y, label=method, **_look(number, method in own))
+            look = _look(number, method in own)
+            if are_names:  # between names there is nothing
+                look["linestyle"] = "none"
+            axis.plot(x, y, label=method, **look)
         axis.grid(alpha=0.25, which="both")
         axis.set(xlabel=results.about.cell[-1], title=_panel_title(results.about.cell, panel))
     values = [value for line in lines for value in line.values(results.headline)]
