@@ -27,6 +27,10 @@ class RowOrder:
     @classmethod
     def of(cls, *columns: np.ndarray) -> RowOrder:
         """From arrays ``(n, k)``; rows that agree in the first array are sorted by the next."""
+        first_column = columns[0][:, 0]
+        by_first_column = np.argsort(first_column)
+        if (np.diff(first_column[by_first_column]) > 0).all():
+            return cls(by_first_column)
         keys = np.concatenate(columns, axis=1)
         return cls(np.lexsort(keys.T[::-1]))
 
