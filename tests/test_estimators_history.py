@@ -139,3 +139,10 @@ def test_the_order_of_points_changes_nothing():
     model = interpolator(PAST[:, past_order], PAST_POINTS[past_order])
     field = model.fit(POINTS[order], VECTORS[order]).predict(NEW)
     np.testing.assert_allclose(field, expected, atol=1e-4)
+
+
+def test_other_units_keep_the_share_of_the_mean():
+    past = History(PAST_POINTS, PAST, mean_share=0.3)
+    scaled = past.scaled(np.ones(3), 2.0, 5.0)
+    assert scaled.mean_share == 0.3
+    np.testing.assert_allclose(scaled.mean((POINTS - 1) / 2), 5 * past.mean(POINTS), atol=1e-10)

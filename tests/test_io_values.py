@@ -26,6 +26,7 @@ from tangentbundle.io import Request, read_field, write_field
 from tangentbundle.io.meshes import from_meshio
 from tangentbundle.spaces import Globe
 from tangentbundle.units import conversion
+from tangentbundle.winds import without_impossible
 
 LAT, LON = np.repeat([-50.0, -10.0, 20.0, 60.0], 6), np.tile(np.arange(0.0, 360.0, 60.0), 4)
 NUMBERS = np.arange(1, 49).reshape(2, 24)
@@ -433,3 +434,11 @@ def test_places_with_gaps_in_time_are_left_out_when_asked(tmp_path):
     write_field(field, tmp_path / "out.nc")
     with xr.open_dataset(tmp_path / "out.nc") as made:
         assert made["u"].shape == (3, 4, 6) and int(made["u"].isnull().sum()) == 6
+
+
+def test_infinite_winds_are_missing_and_raise_no_other_warning():
+    notes = []
+    winds = np.array([[np.inf, np.inf], [np.nan, 3.0], [1.0, 2.0], [np.nan, 999.0]])
+    expected = [[np.nan, np.nan], [np.nan, 3.0], [1.0, 2.0], [np.nan, np.nan]]
+    np.testing.assert_array_equal(without_impossible(winds, "m/s", notes), expected)
+    assert "2 vectors" in str(notes[0])

@@ -89,7 +89,8 @@ def without_impossible(values: np.ndarray, unit: str, notes: list[Note]) -> np.n
     factor = conversion(unit, "m/s")
     if not factor:
         return values
-    speeds = np.hypot.reduce(np.nan_to_num(values.astype(float), nan=0.0), axis=-1)
+    known = np.where(np.isnan(values), 0.0, values)
+    speeds = np.hypot.reduce(known, axis=-1)
     is_impossible = speeds * factor > MAX_SPEED
     if not is_impossible.any():
         return values

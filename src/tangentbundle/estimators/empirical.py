@@ -44,9 +44,13 @@ def gaspari_cohn(z: Tensor) -> Tensor:
     return torch.where(z < 1, within_one, torch.where(z < 2, far, torch.zeros_like(z)))
 
 
+@dataclass(frozen=True)
 class TaperedSamples(Covariance):
     r"""The tapered second moments of samples,
     :math:`\sigma^2 \rho(|x_i - x_j|/L) \frac1S \sum_s a_{si} a_{sj}^T`."""
+
+    ambient: bool = False
+    directions: Directions = PRINCIPAL_AXES
 
     @abstractmethod
     def products(self, pairs: Pairs) -> Tensor:
@@ -73,9 +77,6 @@ class TaperedSamples(Covariance):
 class Empirical(TaperedSamples):
     """The tapered covariance of past anomalies."""
 
-    ambient: bool = False
-    directions: Directions = PRINCIPAL_AXES
-
     def products(self, pairs: Pairs) -> Tensor:
         return pairs.products_of_anomalies
 
@@ -83,9 +84,6 @@ class Empirical(TaperedSamples):
 @dataclass(frozen=True)
 class Displaced(TaperedSamples):
     """The tapered covariance of past anomalies and of displaced ones."""
-
-    ambient: bool = False
-    directions: Directions = PRINCIPAL_AXES
 
     def products(self, pairs: Pairs) -> Tensor:
         return pairs.products_of_displaced
@@ -125,8 +123,10 @@ def _past(sites: Sites) -> PastAtSites:
 def from_history(base: Covariance) -> Covariance:
     """The covariance used with a history: that of anomalies, with ``base`` for what samples miss,
     and a change of the mean."""
-    bases = base.ambient, base.directions
-    return Empirical(*bases) + Displaced(*bases) + base + ChangeOfMean(*bases)
+    empirical = Empirical(base.ambient, base.directions)
+    displaced = Displaced(base.ambient, base.directions)
+    change_of_mean = ChangeOfMean(base.ambient, base.directions)
+    return empirical + displaced + base + change_of_mean
 
 
 def within_history(covariance: Covariance) -> Covariance:

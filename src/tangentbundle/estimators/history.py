@@ -65,7 +65,8 @@ class History:
 
     def scaled(self, center: np.ndarray, unit: float, factor: float) -> History:
         """Points centred and divided by ``unit``, fields multiplied by ``factor``."""
-        return History((self.points - center) / unit, self.fields * factor)
+        points = (self.points - center) / unit
+        return replace(self, points=points, fields=self.fields * factor)
 
     def with_mean_of(self, points: np.ndarray, vectors: np.ndarray, weights: np.ndarray) -> History:
         r"""With the share s from 0 to 1 of the mean that is nearest to ``vectors (n, D)`` at
